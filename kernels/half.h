@@ -39,8 +39,8 @@ inline Half to_f16(float value) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   const std::uint32_t normal = (magnitude - (112u << 23) + 0x0FFFu + ((magnitude >> 13) & 1u)) >> 13;
   // Adding 0.5 aligns the last kept bit of a subnormal result with the last bit of the f32 sum.
-  const std::uint32_t subnormal =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<std::uint32_t>(0.5f);
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+                                  std::bit_cast<std::uint32_t>(0.5f);
   const std::uint32_t nan = 0x7E00u | ((magnitude >> 13) & 0x03FFu);
   std::uint32_t result = magnitude < (113u << 23) ? subnormal : normal;
   result = magnitude >= 0x477FF000u ? 0x7C00u : result;  // 65520 and above round to infinity

@@ -7,7 +7,18 @@
 
 namespace rondo {
 
-enum class DataType : int { i8 = 0, u8 = 1, i32 = 2, u32 = 3, i64 = 4, u64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
+enum class DataType : int {
+  i8 = 0,
+  u8 = 1,
+  i32 = 2,
+  u32 = 3,
+  i64 = 4,
+  u64 = 5,
+  f16 = 6,
+  f32 = 7,
+  f64 = 8,
+  bf16 = 9
+};
 inline constexpr int data_type_count = 10;
 
 enum class ReduceOp : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4, premul_sum = 5 };

@@ -1,0 +1,31 @@
+// Reduction of any number of buffers into one, for every element type and operator. docs/numerics.md states
+// the rules: f16 and bf16 accumulate in f32 and are rounded once; integers wrap; min and max propagate NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/types.h"
+
+namespace rondo {
+
+struct Reduction {
+  DataType type;
+  ReduceOp op;
+  std::uint64_t scalar = 0;  // bits of premul_sum's factor, an element of `type` in the low bytes
+  int ranks = 1;             // divisor of avg
+};
+
+// What the first source is: a rank's input, or the partial result of some ranks' inputs. All others are
+// inputs.
+enum class FirstSource { input, partial };
+// Whether the result is complete: avg divides then.
+enum class Result { partial, complete };
+
+// target[i] = sources[0][i] op sources[1][i] op ..., in this order, `count` elements. There is at least one
+// source. Any alignment, to the byte. target may be one of the sources, and overlaps none otherwise.
+void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
+            Result result, std::byte* target, std::size_t count);
+
+}  // namespace rondo

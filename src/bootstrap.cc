@@ -1,0 +1,207 @@
+#include "src/bootstrap.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/random.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "src/error.h"
+#include "src/log.h"
+
+namespace rondo {
+namespace {
+
+template <std::size_t size>
+void fill_random(std::array<std::byte, size>& bytes) {
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = ::getrandom(bytes.data() + filled, size - filled, 0);
+    if (got > 0) filled += static_cast<std::size_t>(got);
+  }
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+// What each rank tells the others first.
+struct Introduction {
+  ProcessIdentity process;
+  cpu_set_t cores;
+  int algorithm;
+  std::uint64_t buffer_bytes, slice_bytes;
+  std::array<std::byte, 16> door;  // where rank 0 hands out the shared memory: a random abstract name
+  Secret door_secret;
+};
+
+Introduction introduce(const Settings& settings) {
+  Introduction mine;
+  std::memset(static_cast<void*>(&mine), 0, sizeof mine);
+  mine.process = this_process();
+  ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
+  mine.algorithm = static_cast<int>(settings.algorithm);
+  mine.buffer_bytes = settings.buffer_bytes;
+  mine.slice_bytes = settings.slice_bytes;
+  fill_random(mine.door);
+  fill_random(mine.door_secret);
+  return mine;
+}
+
+std::vector<Introduction> introductions(Rendezvous& rendezvous, const Introduction& mine, Deadline deadline) {
+  std::vector<Introduction> all;
+  for (const auto& bytes : rendezvous.exchange(std::as_bytes(std::span(&mine, 1)), deadline)) {
+    if (bytes.size() != sizeof(Introduction))
+      fail(ErrorKind::invalid_usage, "rank {} runs another version of Rondo", all.size());
+    std::memcpy(static_cast<void*>(&all.emplace_back()), bytes.data(), sizeof(Introduction));
+  }
+  return all;
+}
+
+template <typename Value>
+void need_equal(const char* variable, const Value& first, const Value& other, std::size_t rank) {
+  if (first != other)
+    fail(ErrorKind::invalid_usage, "{} differs: rank 0 has {}, rank {} has {}; set it alike on all ranks",
+         variable, first, rank, other);
+}
+
+void check_agreement(const std::vector<Introduction>& all) {
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].process.boot != all[0].process.boot)
+      fail(ErrorKind::invalid_usage, "ranks 0 and {} are on different hosts: shared memory joins one host",
+           rank);
+    need_equal("RONDO_ALGO", std::string(name_of(static_cast<Algorithm>(all[0].algorithm))),
+               std::string(name_of(static_cast<Algorithm>(all[rank].algorithm))), rank);
+    need_equal("RONDO_BUFFER_BYTES", all[0].buffer_bytes, all[rank].buffer_bytes, rank);
+    need_equal("RONDO_SLICE_BYTES", all[0].slice_bytes, all[rank].slice_bytes, rank);
+  }
+}
+
+// Cores that a container's quota leaves, at least one. No quota: no limit.
+double quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (file >> quota >> period && period > 0) return std::max(1.0, quota / period);
+  return 1e9;
+}
+
+bool more_ranks_than_cores(const std::vector<Introduction>& all) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const Introduction& one : all) CPU_OR(&cores, &cores, &one.cores);
+  return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota_cores());
+}
+
+// Rank 0's side: a descriptor for each process or thread that knows the secret.
+void hand_out(const Fd& listener, const Fd& memory, const Secret& secret, int receivers, Deadline deadline) {
+  while (receivers > 0) {
+    if (wait_ready(listener, POLLIN, deadline) == Ready::no)
+      fail(ErrorKind::timeout, "{} rank(s) did not fetch the shared memory", receivers);
+    const Fd visitor = accept_from(listener);
+    if (!visitor) continue;
+    try {
+      Secret shown;
+      receive_all(visitor, shown, earlier(deadline, Deadline::after(std::chrono::seconds(5))));
+      if (shown != secret) continue;
+      send_descriptor(visitor, memory, deadline);
+      --receivers;
+    } catch (const Error& error) {
+      logger().info("turned a stranger away from the shared memory: {}", error.what());
+    }
+  }
+}
+
+Fd fetch(const Introduction& rank_0, Deadline deadline) {
+  const Fd socket = connect_to({.unix_name = "rondo-" + hex(rank_0.door), .host = {}}, deadline);
+  send_all(socket, rank_0.door_secret, deadline);
+  return receive_descriptor(socket, deadline);
+}
+
+// Runs one rank's part of a step, then makes its failure everybody's.
+template <typename Part>
+void together(Rendezvous& rendezvous, const char* doing, Deadline deadline, Part part) {
+  std::string problem;
+  try {
+    part();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  agree(rendezvous, problem, doing, deadline);
+}
+
+std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
+                                       const Introduction& rank_0, int rank, int size, Deadline deadline) {
+  Fd memory, door;
+  together(rendezvous, "making the shared memory", deadline, [&] {
+    if (rank != 0) return;
+    memory = Segment::create(size, rank_0.buffer_bytes);
+    door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
+  });
+  std::shared_ptr<Segment> segment;
+  together(rendezvous, "mapping the shared memory", deadline, [&] {
+    if (rank == 0)
+      hand_out(door, memory, mine.door_secret, size - 1, deadline);
+    else
+      memory = fetch(rank_0, deadline);
+    segment = Segment::map(memory, size, rank_0.buffer_bytes);
+  });
+  return segment;
+}
+
+constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
+
+}  // namespace
+
+Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+                             Deadline deadline) {
+  const Introduction mine = introduce(settings);
+  const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
+  check_agreement(all);
+  Membership membership{rank, size, share_segment(rendezvous, mine, all[0], rank, size, deadline),
+                        {},   {},   false};
+  together(rendezvous, "watching the other ranks", deadline, [&] {
+    for (const Introduction& one : all) {
+      membership.peers.push_back(PeerProcess::watch(one.process));
+      membership.pids.push_back(one.process.pid);
+    }
+  });
+  membership.oversubscribed = more_ranks_than_cores(all);
+  return membership;
+}
+
+UniqueId UniqueId::make() {
+  std::array<std::byte, 80> random;  // 16 bytes of name, 64 of secret
+  fill_random(random);
+  UniqueId id;
+  std::memcpy(id.bytes.data(), id_magic.data(), id_magic.size());
+  std::memcpy(id.bytes.data() + id_magic.size(), random.data(), random.size());
+  return id;
+}
+
+MeetingPlace UniqueId::meeting_place() const {
+  if (std::memcmp(bytes.data(), id_magic.data(), id_magic.size()) != 0)
+    fail(ErrorKind::invalid_argument, "the unique id was not made by rondoGetUniqueId");
+  const auto* random = reinterpret_cast<const std::byte*>(bytes.data() + id_magic.size());
+  MeetingPlace place;
+  place.endpoint.unix_name = "rondo-" + hex({random, 16});
+  std::memcpy(place.secret.data(), random + 16, place.secret.size());
+  return place;
+}
+
+MeetingPlace meeting_place(const LaunchEnvironment& launch) {
+  MeetingPlace place;
+  place.endpoint.host = launch.master_address;
+  place.endpoint.port = launch.master_port;
+  place.secret = secret_from(launch.secret);
+  if (launch.listen_fd && launch.rank == 0) {
+    ::fcntl(*launch.listen_fd, F_SETFD, FD_CLOEXEC);
+    place.listener = Fd(*launch.listen_fd);
+  }
+  return place;
+}
+
+}  // namespace rondo

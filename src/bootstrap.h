@@ -1,0 +1,47 @@
+// How a communicator comes to be: the ranks meet, tell one another who and where they are, agree on the
+// settings, and share a segment of memory.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/process.h"
+#include "src/rendezvous.h"
+#include "src/segment.h"
+#include "src/settings.h"
+
+namespace rondo {
+
+struct CommunicatorOptions {
+  Settings settings = Settings::from_environment();
+  std::string name;  // stands in messages
+};
+
+// What a rank holds of its communicator once all ranks have it.
+struct Membership {
+  int rank;
+  int size;
+  std::shared_ptr<Segment> segment;
+  std::vector<std::shared_ptr<PeerProcess>> peers;  // by rank; null where there is nothing to watch
+  std::vector<std::int64_t> pids;                   // by rank
+  bool oversubscribed;                              // more ranks than cores: whoever waits must give way
+};
+
+// Collective. Throws on every rank if it fails on one.
+Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+                             Deadline deadline);
+
+// A new id's bytes, as rondoUniqueId carries them: where to meet, and the secret.
+struct UniqueId {
+  std::array<char, 128> bytes{};
+
+  static UniqueId make();
+  MeetingPlace meeting_place() const;  // throws if this is no id
+};
+
+// Where the ranks of a launcher meet.
+MeetingPlace meeting_place(const LaunchEnvironment& launch);
+
+}  // namespace rondo

@@ -1,0 +1,50 @@
+#include "src/call.h"
+
+#include <fmt/format.h>
+
+namespace rondo {
+
+const char* name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_reduce:
+      return "all-reduce";
+    case CallKind::all_gather:
+      return "all-gather";
+    case CallKind::reduce_scatter:
+      return "reduce-scatter";
+    case CallKind::broadcast:
+      return "broadcast";
+    case CallKind::reduce:
+      return "reduce";
+    case CallKind::gather:
+      return "gather";
+    case CallKind::scatter:
+      return "scatter";
+    case CallKind::all_to_all:
+      return "all-to-all";
+    case CallKind::barrier:
+      return "barrier";
+    case CallKind::messages:
+      return "send/receive";
+  }
+  return "?";
+}
+
+CallDescriptor Call::descriptor() const {
+  return {count,
+          shape,
+          scalar,
+          root,
+          static_cast<std::uint8_t>(kind),
+          static_cast<std::uint8_t>(type),
+          static_cast<std::uint8_t>(op),
+          members};
+}
+
+std::string Call::text() const {
+  if (kind == CallKind::barrier) return name_of(kind);
+  if (kind == CallKind::messages) return fmt::format("{} ({} messages)", name_of(kind), messages.size());
+  return fmt::format("{} of {} {}", name_of(kind), count, name_of(type));
+}
+
+}  // namespace rondo

@@ -1,0 +1,56 @@
+// One call of a collective, or one batch of calls of a group, as every algorithm sees it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/reduce.h"
+#include "src/extent.h"
+#include "src/segment.h"
+
+namespace rondo {
+
+enum class CallKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  all_to_all,
+  barrier,
+  messages,  // sends and receives
+};
+const char* name_of(CallKind kind);
+
+// A send or a receive. Messages between two ranks arrive in order.
+struct Message {
+  enum class Direction { send, receive };
+  Direction direction;
+  int peer;
+  DataType type;
+  Extent extent;
+};
+
+// Chunk r belongs to rank r. Broadcast and reduce have one chunk, number 0.
+struct Call {
+  CallKind kind = CallKind::barrier;
+  DataType type = DataType::u8;
+  ReduceOp op = ReduceOp::sum;
+  std::uint64_t scalar = 0;  // premul_sum's factor
+  int root = 0;
+  std::uint64_t count = 0;  // elements as the caller gave them, for messages and the mismatch check
+  std::uint64_t shape = 0;  // hash of what `count` alone does not tell
+  std::uint8_t members = 1;
+  std::vector<std::size_t> chunk_bytes;  // the same on every rank
+  std::vector<Extents> input;            // by chunk; those that this rank does not have are empty
+  std::vector<Extents> output;
+  std::vector<Message> messages;
+
+  CallDescriptor descriptor() const;
+  std::string text() const;  // "all-reduce of 4096 f32"
+};
+
+}  // namespace rondo

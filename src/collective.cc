@@ -1,0 +1,90 @@
+#include "src/collective.h"
+
+namespace rondo {
+namespace {
+
+bool has_ring(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_reduce:
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
+    case CallKind::broadcast:
+    case CallKind::reduce:
+      return true;
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+    case CallKind::barrier:
+    case CallKind::messages:
+      return false;
+  }
+  return false;
+}
+
+// Direct all-reduce: a direct reduce-scatter, then a direct all-gather of the outputs. All that this rank
+// sends of its input has left before the first peer's output arrives, so that both may be the same memory.
+class DirectAllReduce : public Collective {
+ public:
+  DirectAllReduce(const Call& call, const Place& place) : call_(call), place_(place) {
+    current_ = make_direct_reduction(call, place);
+  }
+
+  bool step() override {
+    if (!current_->step()) return false;
+    if (gathering_) return true;
+    gathering_ = true;
+    gather_ = call_;
+    gather_.kind = CallKind::all_gather;
+    gather_.input = call_.output;
+    current_ = make_exchange(gather_, place_);
+    return current_->step();
+  }
+
+ private:
+  const Call& call_;
+  Place place_;
+  Call gather_;
+  bool gathering_ = false;
+  std::unique_ptr<Collective> current_;
+};
+
+// Every rank has published its call before the collective starts: that is all a barrier needs.
+class Barrier : public Collective {
+ public:
+  bool step() override { return true; }
+};
+
+}  // namespace
+
+Algorithm choose_algorithm(CallKind kind, Algorithm forced) {
+  if (!has_ring(kind)) return Algorithm::direct;
+  if (forced != Algorithm::automatic) return forced;
+  // A chain spreads a broadcast's copies over the ranks. Reductions go direct: rank order, one rounding.
+  return kind == CallKind::broadcast ? Algorithm::ring : Algorithm::direct;
+}
+
+std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {
+  if (algorithm == Algorithm::ring) return make_ring(call, place);
+  switch (call.kind) {
+    case CallKind::all_reduce:
+      return std::make_unique<DirectAllReduce>(call, place);
+    case CallKind::reduce_scatter:
+    case CallKind::reduce:
+      return make_direct_reduction(call, place);
+    case CallKind::all_gather:
+    case CallKind::broadcast:
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+      return make_exchange(call, place);
+    case CallKind::barrier:
+      return std::make_unique<Barrier>();
+    case CallKind::messages:
+      return make_messages(call, place);
+  }
+  return nullptr;
+}
+
+Reduction reduction_of(const Call& call, int size) { return {call.type, call.op, call.scalar, size}; }
+
+}  // namespace rondo

@@ -1,0 +1,355 @@
+#include "src/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/engine.h"
+#include "src/log.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string list(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+// A field of a descriptor that must agree, and how to show it.
+struct Field {
+  const char* name;
+  std::function<std::uint64_t(const CallDescriptor&)> value;
+  std::function<std::string(const CallDescriptor&)> text;
+};
+
+const std::vector<Field>& fields() {
+  using D = const CallDescriptor&;
+  const auto number = [](auto value) { return [value](D d) { return fmt::format("{}", value(d)); }; };
+  const auto count = [](D d) { return d.count; };
+  const auto members = [](D d) -> std::uint64_t { return d.members; };
+  const auto root = [](D d) -> std::uint64_t { return static_cast<std::uint64_t>(d.root); };
+  static const std::vector<Field> all{
+      {"call", [](D d) -> std::uint64_t { return d.kind; },
+       [](D d) { return std::string(name_of(static_cast<CallKind>(d.kind))); }},
+      {"type", [](D d) -> std::uint64_t { return d.type; },
+       [](D d) { return std::string(name_of(static_cast<DataType>(d.type))); }},
+      {"operator", [](D d) -> std::uint64_t { return d.op; },
+       [](D d) { return std::string(name_of(static_cast<ReduceOp>(d.op))); }},
+      {"number of calls in the group", members, number(members)},
+      {"count", count, number(count)},
+      {"root", root, number(root)},
+      {"counts of the ranks or of the group's calls", [](D d) { return d.shape; },
+       [](D d) { return fmt::format("#{:x}", d.shape); }},
+      {"factor", [](D d) { return d.scalar; }, [](D d) { return fmt::format("bits {:#x}", d.scalar); }}};
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> Communicator::create(MeetingPlace place, int rank, int size,
+                                                   CommunicatorOptions options) {
+  set_log_level(options.settings.debug);
+  const Deadline deadline = Deadline::after(options.settings.timeout);
+  const auto rendezvous = meet(std::move(place), rank, size, deadline);
+  Membership membership = join_communicator(*rendezvous, rank, size, options.settings, deadline);
+  return std::make_shared<Communicator>(std::move(membership), std::move(options));
+}
+
+std::shared_ptr<Communicator> Communicator::create(const LaunchEnvironment& launch,
+                                                   CommunicatorOptions options) {
+  return create(meeting_place(launch), launch.rank, launch.size, std::move(options));
+}
+
+Communicator::Communicator(Membership membership, CommunicatorOptions options)
+    : membership_(std::move(membership)),
+      options_(std::move(options)),
+      rank_(membership_.rank),
+      size_(membership_.size),
+      generation_(fork_generation()),
+      transport_(make_shm_transport(membership_.segment, rank_, size_)),
+      place_{rank_, size_, *transport_, options_.settings.slice_bytes},
+      ledger_(rank_, size_, options_.settings.strict) {
+  logger().debug("{}: ready, {}", prefix(),
+                 membership_.oversubscribed ? "more ranks than cores" : "a core a rank");
+}
+
+Communicator::~Communicator() = default;
+
+std::string Communicator::prefix() const {
+  return options_.name.empty() ? fmt::format("rank {} of {}", rank_, size_)
+                               : fmt::format("rank {} of {} ({})", rank_, size_, options_.name);
+}
+
+std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
+  if (fork_generation() != generation_)
+    fail(ErrorKind::invalid_usage, "{}: a forked child cannot use its parent's communicator", prefix());
+  auto pending = std::make_shared<PendingCall>();
+  pending->communicator = shared_from_this();
+  pending->call = std::move(call);
+  pending->scope = ledger_.scope();
+  pending->timeout = timeout();
+  pending->after = std::move(after);
+  const Lock lock(mutex_);
+  if (error_)
+    fail(ErrorKind::aborted, "{}: the communicator has failed before: {}", prefix(), error_->what());
+  pending_.push_back(pending);
+  return pending;
+}
+
+void Communicator::run(Call call) { wait_for(*start(std::move(call))); }
+
+bool Communicator::idle() const {
+  const Lock lock(mutex_);
+  return pending_.empty();
+}
+
+std::optional<Error> Communicator::error() const {
+  const Lock lock(mutex_);
+  return error_;
+}
+
+bool Communicator::progress() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  bool moved = false;
+  while (!pending_.empty()) {
+    if (broken_off()) return true;
+    // Held by its own list, since ending it lets the queue's hold go.
+    const std::shared_ptr<PendingCall> head = pending_.front();
+    moved |= transport_->progress();
+    try {
+      if (!step(*head)) return moved;
+      finish(*head);
+    } catch (const Error& error) {
+      break_off(error);
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+// True when the call is complete.
+bool Communicator::step(PendingCall& head) {
+  if (!head.active) {
+    if (head.after && !head.after->done.load(std::memory_order_acquire)) return false;
+    activate(head);
+  }
+  if (!head.collective) {
+    if (head.sequence != 0) {
+      if (!all_have_called(head)) return false;
+      head.error = mismatch(head);
+      if (head.error) return true;
+    }
+    head.algorithm = choose_algorithm(head.call.kind, options_.settings.algorithm);
+    head.before = transport_->traffic();
+    head.collective = make_collective(head.call, head.algorithm, place_);
+    transport_->progress();
+  }
+  return head.collective->step();
+}
+
+void Communicator::activate(PendingCall& head) {
+  head.active = true;
+  head.deadline = Deadline::after(head.timeout);
+  head.after = nullptr;
+  // Messages concern two ranks only: the others know nothing of them.
+  if (head.call.kind == CallKind::messages) return;
+  head.sequence = ++sequence_;
+  publish(head);
+}
+
+void Communicator::publish(PendingCall& head) {
+  CallLine& line = membership_.segment->rank(rank_).calls[head.sequence % 2];
+  line.descriptor = head.call.descriptor();
+  // Releases the descriptor; sequentially consistent for ring().
+  line.sequence.store(head.sequence, std::memory_order_seq_cst);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    transport_->traffic().count(ByteClass::protocol, peer, sizeof(CallLine));
+    ring(membership_.segment->rank(peer).bell);
+  }
+}
+
+const CallLine& Communicator::line_of(int rank, std::uint64_t sequence) const {
+  return membership_.segment->rank(rank).calls[sequence % 2];
+}
+
+bool Communicator::all_have_called(const PendingCall& head) const {
+  for (int peer = 0; peer < size_; ++peer)
+    // Acquires the descriptor; sequentially consistent for a rank that is about to sleep.
+    if (line_of(peer, head.sequence).sequence.load(std::memory_order_seq_cst) != head.sequence) return false;
+  return true;
+}
+
+// All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
+// fails on each of them, and the communicator stays whole.
+std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
+  const auto descriptor = [&](int rank) -> const CallDescriptor& {
+    return line_of(rank, head.sequence).descriptor;
+  };
+  for (const Field& field : fields()) {
+    std::vector<std::pair<std::string, std::vector<int>>> camps;
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto camp = std::find_if(camps.begin(), camps.end(), [&](const auto& known) {
+        return field.value(descriptor(known.second.front())) == field.value(descriptor(rank));
+      });
+      if (camp != camps.end())
+        camp->second.push_back(rank);
+      else
+        camps.push_back({field.text(descriptor(rank)), {rank}});
+    }
+    if (camps.size() == 1) continue;
+    std::vector<std::string> texts;
+    for (const auto& [value, ranks] : camps) texts.push_back(fmt::format("{}: {}", list(ranks), value));
+    return Error(ErrorKind::invalid_usage,
+                 fmt::format("{}, call {} ({}): {} differs between ranks: {}", prefix(), head.sequence,
+                             head.call.text(), field.name, fmt::join(texts, "; ")));
+  }
+  return std::nullopt;
+}
+
+void Communicator::finish(PendingCall& head) {
+  if (!head.error) ledger_.book(head.scope, head.call, head.algorithm, *head.before, transport_->traffic());
+  if (head.sequence != 0)
+    membership_.segment->rank(rank_).completed.store(head.sequence, std::memory_order_release);
+  end(head, head.error);
+}
+
+void Communicator::end(PendingCall& head, std::optional<Error> error) {
+  if (error) logger().debug("{}", error->what());
+  head.collective = nullptr;
+  head.error = std::move(error);
+  // Releases the error and the call's output to whoever waits.
+  head.done.store(true, std::memory_order_seq_cst);
+  pending_.pop_front();
+  // A thread that waits while another drives sleeps at our own bell.
+  ring(bell());
+}
+
+// Has another rank, or another thread, ended the communicator?
+bool Communicator::broken_off() {
+  const Failure& failure = membership_.segment->failure();
+  if (failure.state.load(std::memory_order_acquire) != Failure::told) return false;
+  if (!error_)
+    error_ = Error(static_cast<ErrorKind>(failure.kind), fmt::format("{}: {}", prefix(), failure.text));
+  fail_pending(*error_);
+  return true;
+}
+
+void Communicator::break_off(const Error& error) {
+  const Error named(error.kind(),
+                    pending_.empty()
+                        ? fmt::format("{}: {}", prefix(), error.what())
+                        : fmt::format("{}, {}: {}", prefix(), pending_.front()->call.text(), error.what()));
+  if (!error_) error_ = named;
+  tell_failure(named);
+  fail_pending(named);
+}
+
+void Communicator::fail_pending(const Error& error) {
+  while (!pending_.empty()) {
+    const std::shared_ptr<PendingCall> head = pending_.front();
+    end(*head, error);
+  }
+}
+
+void Communicator::tell_failure(const Error& error) {
+  Failure& failure = membership_.segment->failure();
+  std::uint32_t none = Failure::none;
+  if (failure.state.compare_exchange_strong(none, Failure::being_written, std::memory_order_acquire)) {
+    failure.rank = rank_;
+    failure.kind = static_cast<std::uint32_t>(error.kind());
+    std::strncpy(failure.text, error.what(), sizeof failure.text - 1);
+    // Releases the text; sequentially consistent for ring().
+    failure.state.store(Failure::told, std::memory_order_seq_cst);
+  }
+  for (int peer = 0; peer < size_; ++peer) ring(membership_.segment->rank(peer).bell);
+}
+
+void Communicator::abort() {
+  const Lock lock(mutex_);
+  break_off(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)));
+}
+
+std::chrono::nanoseconds Communicator::patience() const {
+  // A dead peer and a fresh failure show within this time.
+  const std::chrono::nanoseconds most = 50ms;
+  const Lock lock(mutex_);
+  return pending_.empty() ? most : pending_.front()->deadline.left(most);
+}
+
+void Communicator::check_health() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || pending_.empty()) return;
+  const std::shared_ptr<PendingCall> head = pending_.front();
+  if (!head->active) return;
+  try {
+    if (head->deadline.passed())
+      fail(ErrorKind::timeout, "timed out after {} s{}", static_cast<double>(head->timeout.count()) / 1000,
+           late_ranks(*head));
+    need_live_peers(*head);
+  } catch (const Error& error) {
+    break_off(error);
+  }
+}
+
+std::string Communicator::late_ranks(const PendingCall& head) const {
+  if (head.sequence == 0) return "";
+  std::vector<int> late;
+  for (int peer = 0; peer < size_; ++peer)
+    if (line_of(peer, head.sequence).sequence.load(std::memory_order_acquire) != head.sequence)
+      late.push_back(peer);
+  if (late.empty()) return "; all ranks have made this call";
+  return fmt::format("; {} {} not made this call (number {})", list(late), late.size() == 1 ? "has" : "have",
+                     head.sequence);
+}
+
+// A peer that ended after its part of the call was done has hurt nobody.
+void Communicator::need_live_peers(const PendingCall& head) const {
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto& process = membership_.peers[static_cast<std::size_t>(peer)];
+    if (!process || process->alive() || !waits_for(head, peer)) continue;
+    transport_->progress();
+    if (head.collective && head.collective->step()) return;  // what it had sent was enough
+    fail(ErrorKind::remote, "rank {} (process {}) has died", peer,
+         membership_.pids[static_cast<std::size_t>(peer)]);
+  }
+}
+
+bool Communicator::waits_for(const PendingCall& head, int peer) const {
+  if (head.sequence != 0)
+    return membership_.segment->rank(peer).completed.load(std::memory_order_acquire) < head.sequence;
+  return std::any_of(head.call.messages.begin(), head.call.messages.end(),
+                     [&](const Message& message) { return message.peer == peer; });
+}
+
+std::shared_ptr<Communicator> Communicator::split(int color, int key, CommunicatorOptions options) {
+  struct Card {
+    std::int32_t color, key, rank;
+    std::int32_t unused;
+    UniqueId id;
+  };
+  std::vector<Card> cards(static_cast<std::size_t>(size_));
+  cards[static_cast<std::size_t>(rank_)] = {color, key, rank_, 0, UniqueId::make()};
+  Call call;
+  call.kind = CallKind::all_gather;
+  call.count = sizeof(Card);
+  call.chunk_bytes.assign(cards.size(), sizeof(Card));
+  call.input.resize(cards.size());
+  for (Card& card : cards) call.output.push_back({{reinterpret_cast<std::byte*>(&card), sizeof(Card)}});
+  call.input[static_cast<std::size_t>(rank_)] = call.output[static_cast<std::size_t>(rank_)];
+  {
+    const LedgerScope scope(ledger_, "split");
+    run(std::move(call));
+  }
+  if (color < 0) return nullptr;
+  std::erase_if(cards, [&](const Card& card) { return card.color != color; });
+  std::sort(cards.begin(), cards.end(),
+            [](const Card& a, const Card& b) { return std::pair(a.key, a.rank) < std::pair(b.key, b.rank); });
+  const auto mine =
+      std::find_if(cards.begin(), cards.end(), [&](const Card& card) { return card.rank == rank_; });
+  return create(cards.front().id.meeting_place(), static_cast<int>(mine - cards.begin()),
+                static_cast<int>(cards.size()), std::move(options));
+}
+
+}  // namespace rondo

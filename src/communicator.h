@@ -1,0 +1,119 @@
+// A communicator: N ranks, and the calls that one of them makes on it, in order.
+//
+// Threading: start() and the ledger belong to one thread at a time; progress(), abort() and the error may be
+// used from any thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "src/bootstrap.h"
+#include "src/collective.h"
+#include "src/error.h"
+#include "src/ledger.h"
+
+namespace rondo {
+
+class Communicator;
+
+// A call under way. It lives until whoever started it and the communicator have let it go.
+struct PendingCall {
+  std::shared_ptr<Communicator> communicator;
+  Call call;
+  std::string scope;                   // of the ledger
+  std::chrono::milliseconds timeout;   // from when it is first in line
+  std::shared_ptr<PendingCall> after;  // the call before it on its stream; null: none
+
+  // From here on the communicator's own.
+  bool active = false, published = false;
+  std::uint64_t sequence = 0;  // number among the communicator's collectives; 0: not one
+  Deadline deadline = Deadline::never();
+  Algorithm algorithm = Algorithm::automatic;
+  std::unique_ptr<Collective> collective;
+  std::optional<Traffic> before;
+  std::optional<Error> error;
+  std::atomic<bool> done{false};  // stored last, with release
+};
+
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  // Collective over all ranks that meet at `place`.
+  static std::shared_ptr<Communicator> create(MeetingPlace place, int rank, int size,
+                                              CommunicatorOptions options);
+  // The world of a launcher.
+  static std::shared_ptr<Communicator> create(const LaunchEnvironment& launch, CommunicatorOptions options);
+
+  Communicator(Membership membership, CommunicatorOptions options);
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& name() const { return options_.name; }
+  const CommunicatorOptions& options() const { return options_; }
+  Ledger& ledger() { return ledger_; }
+  std::chrono::milliseconds timeout() const { return options_.settings.timeout; }
+  void set_timeout(std::chrono::milliseconds timeout) { options_.settings.timeout = timeout; }
+  bool oversubscribed() const { return membership_.oversubscribed; }
+
+  // Queues a call. The caller, or somebody else, then drives it (src/engine.h).
+  std::shared_ptr<PendingCall> start(Call call, std::shared_ptr<PendingCall> after = nullptr);
+  // start(), and wait until it is done. Throws what went wrong.
+  void run(Call call);
+
+  // Collective: ranks of one colour make a communicator, ordered by key, then by rank. Null for a negative
+  // colour.
+  std::shared_ptr<Communicator> split(int color, int key, CommunicatorOptions options);
+
+  // Ends all pending calls on every rank. Never waits for a peer.
+  void abort();
+  std::optional<Error> error() const;
+
+  // Steps the first pending call. True if anything moved. Another thread at it already: false.
+  bool progress();
+  // Looks at deadlines and at the peers' lives: slower than progress(), so for every few milliseconds of
+  // idleness.
+  void check_health();
+  // When the next look at a deadline is due at the latest.
+  std::chrono::nanoseconds patience() const;
+  bool idle() const;
+  Doorbell& bell() const { return membership_.segment->rank(rank_).bell; }
+
+ private:
+  using Lock = std::lock_guard<std::mutex>;
+
+  bool step(PendingCall& head);
+  void activate(PendingCall& head);
+  void publish(PendingCall& head);
+  bool all_have_called(const PendingCall& head) const;
+  std::optional<Error> mismatch(const PendingCall& head) const;
+  void finish(PendingCall& head);
+  void end(PendingCall& head, std::optional<Error> error);
+  bool broken_off();
+  void break_off(const Error& error);
+  void fail_pending(const Error& error);
+  void tell_failure(const Error& error);
+  std::string late_ranks(const PendingCall& head) const;
+  void need_live_peers(const PendingCall& head) const;
+  bool waits_for(const PendingCall& head, int peer) const;
+  const CallLine& line_of(int rank, std::uint64_t sequence) const;
+  std::string prefix() const;
+
+  Membership membership_;
+  CommunicatorOptions options_;
+  int rank_, size_;
+  std::uint64_t generation_;  // of forks: a child may not use its parent's communicator
+  std::unique_ptr<Transport> transport_;
+  Place place_;
+  Ledger ledger_;
+  std::uint64_t sequence_ = 0;
+
+  mutable std::mutex mutex_;
+  std::deque<std::shared_ptr<PendingCall>> pending_;
+  std::optional<Error> error_;  // set once: the communicator is of no more use
+};
+
+}  // namespace rondo

@@ -1,0 +1,185 @@
+#include "src/engine.h"
+
+#include <sched.h>
+
+#include <condition_variable>
+#include <thread>
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+inline void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The one policy of waiting: spin a little, then let others run, then sleep. Where ranks outnumber cores
+// spinning only keeps the one away for whom one waits.
+class Patience {
+ public:
+  explicit Patience(bool oversubscribed)
+      : spins_(oversubscribed ? 0 : 2000), yields_(oversubscribed ? 20 : 50) {}
+
+  void reset() { idle_ = 0; }
+  bool worn_out() const { return idle_ >= spins_ + yields_; }
+  void relax() {
+    if (idle_++ < spins_)
+      pause_cpu();
+    else
+      ::sched_yield();
+  }
+
+ private:
+  int spins_, yields_, idle_ = 0;
+};
+
+// Calls under way that nobody may be waiting for.
+class Registry {
+ public:
+  static Registry& instance() {
+    // Never destroyed: the progress thread may outlive static objects.
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+
+  void add(const std::shared_ptr<PendingCall>& call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(call);
+    count_.store(calls_.size(), std::memory_order_release);
+    added_.notify_one();
+  }
+
+  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+
+  // The communicators of all calls that are not done.
+  std::vector<std::shared_ptr<Communicator>> communicators() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(calls_, [](const auto& call) { return call->done.load(std::memory_order_acquire); });
+    count_.store(calls_.size(), std::memory_order_release);
+    std::vector<std::shared_ptr<Communicator>> all;
+    for (const auto& call : calls_)
+      if (std::find(all.begin(), all.end(), call->communicator) == all.end())
+        all.push_back(call->communicator);
+    return all;
+  }
+
+  void wait_for_work() {
+    std::unique_lock lock(mutex_);
+    added_.wait(lock, [&] { return !calls_.empty(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::vector<std::shared_ptr<PendingCall>> calls_;
+  std::atomic<std::size_t> count_{0};
+};
+
+// Drives communicators until `finished` says so.
+class Driver {
+ public:
+  using Communicators = std::vector<std::shared_ptr<Communicator>>;
+
+  explicit Driver(Communicators own) : own_(std::move(own)), patience_(any_oversubscribed()) {}
+
+  template <typename Finished>
+  void drive(Finished finished) {
+    while (true) {
+      if (!Registry::instance().empty()) others_ = Registry::instance().communicators();
+      const bool moved = progress();
+      if (finished()) return;
+      if (moved)
+        patience_.reset();
+      else if (!patience_.worn_out())
+        patience_.relax();
+      else
+        sleep();
+    }
+  }
+
+ private:
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (const auto& communicator : own_) visit(*communicator);
+    for (const auto& communicator : others_)
+      if (std::find(own_.begin(), own_.end(), communicator) == own_.end()) visit(*communicator);
+  }
+
+  // The progress thread has no communicator of its own: it is one thread more than there are ranks.
+  bool any_oversubscribed() const {
+    return own_.empty() ||
+           std::any_of(own_.begin(), own_.end(), [](const auto& one) { return one->oversubscribed(); });
+  }
+
+  bool progress() {
+    bool moved = false;
+    each([&](Communicator& one) { moved |= one.progress(); });
+    return moved;
+  }
+
+  void sleep() {
+    std::vector<Doorbell*> bells;
+    // New work in another thread rings no bell of ours: look again soon while others' calls are on our hands.
+    std::chrono::nanoseconds most = others_.empty() ? std::chrono::nanoseconds(50ms) : 1ms;
+    each([&](Communicator& one) {
+      bells.push_back(&one.bell());
+      most = std::min(most, one.patience());
+    });
+    if (bells.empty()) return;
+    Nap nap(bells);
+    if (progress()) return patience_.reset();
+    nap.sleep(most);
+    each([&](Communicator& one) { one.check_health(); });
+    others_.clear();
+  }
+
+  Communicators own_, others_;
+  Patience patience_;
+};
+
+bool done(const PendingCall& call) { return call.done.load(std::memory_order_acquire); }
+
+}  // namespace
+
+void wait_for(PendingCall& call) {
+  if (!done(call)) Driver({call.communicator}).drive([&] { return done(call); });
+  if (call.error) throw Error(*call.error);
+}
+
+void wait_for_all(std::span<const std::shared_ptr<PendingCall>> calls) {
+  std::vector<std::shared_ptr<Communicator>> communicators;
+  for (const auto& call : calls)
+    if (std::find(communicators.begin(), communicators.end(), call->communicator) == communicators.end())
+      communicators.push_back(call->communicator);
+  Driver(std::move(communicators)).drive([&] {
+    return std::all_of(calls.begin(), calls.end(), [](const auto& call) { return done(*call); });
+  });
+  for (const auto& call : calls)
+    if (call->error) throw Error(*call->error);
+}
+
+void wait_until_idle(const std::shared_ptr<Communicator>& communicator) {
+  Driver({communicator}).drive([&] { return communicator->idle(); });
+}
+
+void keep_going(const std::shared_ptr<PendingCall>& call) { Registry::instance().add(call); }
+
+void start_progress_thread() {
+  static const bool started = [] {
+    std::thread([] {
+      while (true) {
+        Registry::instance().wait_for_work();
+        Driver({}).drive([] { return Registry::instance().communicators().empty(); });
+      }
+    }).detach();
+    return true;
+  }();
+  (void)started;
+}
+
+}  // namespace rondo

@@ -1,0 +1,19 @@
+// Every rank gives bytes of any length and gets everybody's: for reports, not for speed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/communicator.h"
+
+namespace rondo {
+
+// Collective. Booked under the scope "report", which reports leave out.
+std::vector<std::string> gather_bytes(Communicator& communicator, const std::string& mine);
+
+// Collective: bytes sent since the last reset of the ledger, [from * size + to].
+std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass byte_class);
+
+inline constexpr const char* report_scope = "report";
+
+}  // namespace rondo

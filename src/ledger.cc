@@ -1,0 +1,169 @@
+#include "src/ledger.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "src/error.h"
+
+namespace rondo {
+namespace {
+
+class Expected {
+ public:
+  Expected(const Call& call, int rank, int size)
+      : call_(call), rank_(rank), size_(size), to_(static_cast<std::size_t>(size)) {}
+
+  // To the right goes every chunk but the one that ends here (reduce-scatter) or would come full circle
+  // (all-gather).
+  ByteCounts ring() {
+    if (size_ == 1) return to_;
+    const int right = (rank_ + 1) % size_;
+    switch (call_.kind) {
+      case CallKind::reduce_scatter:
+        add(right, all_chunks() - chunk(rank_));
+        break;
+      case CallKind::all_gather:
+        add(right, all_chunks() - chunk(right));
+        break;
+      case CallKind::all_reduce:
+        add(right, 2 * all_chunks() - chunk(rank_) - chunk(right));
+        break;
+      case CallKind::broadcast:
+        if (right != call_.root) add(right, chunk(0));
+        break;
+      case CallKind::reduce:
+        if (rank_ != call_.root) add(right, chunk(0));
+        break;
+      case CallKind::gather:
+      case CallKind::scatter:
+      case CallKind::all_to_all:
+      case CallKind::barrier:
+      case CallKind::messages:
+        fail(ErrorKind::internal, "{} has no ring", name_of(call_.kind));
+    }
+    return to_;
+  }
+
+  ByteCounts direct() {
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_) add(peer, direct_to(peer));
+    for (const Message& message : call_.messages)
+      if (message.direction == Message::Direction::send && message.peer != rank_)
+        add(message.peer, message.extent.bytes);
+    return to_;
+  }
+
+ private:
+  std::uint64_t direct_to(int peer) const {
+    switch (call_.kind) {
+      case CallKind::reduce_scatter:
+      case CallKind::all_to_all:
+        return chunk(peer);
+      case CallKind::all_gather:
+        return chunk(rank_);
+      case CallKind::all_reduce:
+        return chunk(peer) + chunk(rank_);
+      case CallKind::broadcast:
+        return rank_ == call_.root ? chunk(0) : 0;
+      case CallKind::reduce:
+        return peer == call_.root ? chunk(0) : 0;
+      case CallKind::gather:
+        return peer == call_.root ? chunk(rank_) : 0;
+      case CallKind::scatter:
+        return rank_ == call_.root ? chunk(peer) : 0;
+      case CallKind::barrier:
+      case CallKind::messages:
+        return 0;
+    }
+    return 0;
+  }
+
+  void add(int peer, std::uint64_t bytes) { to_[static_cast<std::size_t>(peer)] += bytes; }
+  std::uint64_t chunk(int index) const { return call_.chunk_bytes[static_cast<std::size_t>(index)]; }
+  std::uint64_t all_chunks() const {
+    return std::accumulate(call_.chunk_bytes.begin(), call_.chunk_bytes.end(), std::uint64_t{0});
+  }
+
+  const Call& call_;
+  int rank_, size_;
+  ByteCounts to_;
+};
+
+void add_difference(Traffic& sum, const Traffic& before, const Traffic& after) {
+  for (std::size_t c = 0; c < sum.sent.size(); ++c)
+    for (std::size_t peer = 0; peer < sum.sent[c].size(); ++peer)
+      sum.sent[c][peer] += after.sent[c][peer] - before.sent[c][peer];
+}
+
+}  // namespace
+
+std::uint64_t sum_of(const ByteCounts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
+  Expected expected(call, rank, size);
+  return algorithm == Algorithm::ring ? expected.ring() : expected.direct();
+}
+
+void Ledger::end_scope() {
+  if (scopes_.empty()) fail(ErrorKind::invalid_usage, "the ledger has no open scope to end");
+  scopes_.pop_back();
+}
+
+const std::string& Ledger::scope() const {
+  static const std::string none;
+  return scopes_.empty() ? none : scopes_.back();
+}
+
+void Ledger::book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& before,
+                  const Traffic& after) {
+  const ByteCounts expected = expected_payload(call, algorithm, rank_, size_);
+  Traffic moved(size_);
+  add_difference(moved, before, after);
+  add_difference(total_, before, after);
+  LedgerRow& row = rows_.try_emplace({scope, call.kind, algorithm}, size_).first->second;
+  ++row.calls;
+  add_difference(row.measured, before, after);
+  for (std::size_t peer = 0; peer < expected.size(); ++peer) row.expected[peer] += expected[peer];
+  if (strict_) check(call, algorithm, expected, moved);
+}
+
+void Ledger::check(const Call& call, Algorithm algorithm, const ByteCounts& expected,
+                   const Traffic& moved) const {
+  for (std::size_t peer = 0; peer < expected.size(); ++peer) {
+    const std::uint64_t payload = moved.of(ByteClass::payload)[peer],
+                        padding = moved.of(ByteClass::padding)[peer];
+    if (payload != expected[peer])
+      fail(ErrorKind::internal,
+           "ledger: {} ({}): rank {} sent {} payload bytes to rank {}, the formula says {}", call.text(),
+           name_of(algorithm), rank_, payload, peer, expected[peer]);
+    if (padding != 0)
+      fail(ErrorKind::internal,
+           "ledger: {} ({}): rank {} sent {} padding bytes to rank {}, the formula says 0", call.text(),
+           name_of(algorithm), rank_, padding, peer);
+  }
+}
+
+void Ledger::reset() {
+  rows_.clear();
+  total_ = Traffic(size_);
+}
+
+std::string Ledger::json() const {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const auto& [key, row] : rows_) {
+    rows.push_back({{"scope", key.scope},
+                    {"collective", name_of(key.kind)},
+                    {"algorithm", name_of(key.algorithm)},
+                    {"calls", row.calls},
+                    {"expected", sum_of(row.expected)},
+                    {"measured", sum_of(row.measured.of(ByteClass::payload))},
+                    {"padding", sum_of(row.measured.of(ByteClass::padding))},
+                    {"protocol", sum_of(row.measured.of(ByteClass::protocol))},
+                    {"sent_to", row.measured.of(ByteClass::payload)}});
+  }
+  return nlohmann::ordered_json{{"rank", rank_}, {"size", size_}, {"rows", rows}}.dump(2);
+}
+
+}  // namespace rondo

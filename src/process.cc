@@ -1,0 +1,93 @@
+#include "src/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <string>
+
+#include "src/error.h"
+#include "src/log.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::uint64_t boot_hash() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return hash_of(id);
+}
+
+// Field 22 of /proc/PID/stat. The name in field 2 may hold blanks and brackets: count from its last bracket.
+std::uint64_t start_time_of(std::int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto bracket = text.rfind(')');
+  if (bracket == std::string::npos) return 0;
+  std::istringstream fields(text.substr(bracket + 1));
+  std::string field;
+  for (int number = 3; number < 22; ++number) fields >> field;
+  std::uint64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
+
+std::atomic<std::uint64_t> generation{0};
+
+}  // namespace
+
+ProcessIdentity this_process() {
+  struct stat status {};
+  ::stat("/proc/self/ns/pid", &status);
+  return {boot_hash(), status.st_ino, ::getpid(), start_time_of(::getpid())};
+}
+
+std::shared_ptr<PeerProcess> PeerProcess::watch(const ProcessIdentity& identity) {
+  const ProcessIdentity self = this_process();
+  if (identity == self) return nullptr;
+  if (identity.namespace_ != self.namespace_) {
+    logger().info("process {} is in another PID namespace: its death shows only by a deadline", identity.pid);
+    return nullptr;
+  }
+  static std::mutex mutex;
+  static std::map<std::pair<std::int64_t, std::uint64_t>, std::weak_ptr<PeerProcess>> watched;
+  const std::lock_guard lock(mutex);
+  std::erase_if(watched, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = watched[{identity.pid, identity.start_time}];
+  if (auto peer = known.lock()) return peer;
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(identity.pid), 0)));
+  if (!pidfd && errno != ESRCH)
+    fail(ErrorKind::system, "pidfd_open of process {}: errno {}", identity.pid, errno);
+  // Between its message and our look the process may have ended, and its number gone to another.
+  if (start_time_of(identity.pid) != identity.start_time) pidfd.reset();
+  auto peer = std::make_shared<PeerProcess>(std::move(pidfd));
+  known = peer;
+  return peer;
+}
+
+bool PeerProcess::alive() const {
+  if (!pidfd_) return false;
+  pollfd entry{pidfd_.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) <= 0;
+}
+
+std::uint64_t fork_generation() {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  return generation.load(std::memory_order_relaxed);
+}
+
+}  // namespace rondo

@@ -1,0 +1,286 @@
+#include "src/rendezvous.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "src/error.h"
+#include "src/log.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t hello_magic = 0x314f4c4c45484f44;  // "DOHELLO1"
+// Others wait this much longer than rank 0, whose verdict names who is missing.
+constexpr auto verdict_grace = 2s;
+constexpr std::size_t most_frame_bytes = 1 << 24;
+
+struct Hello {
+  std::uint64_t magic;
+  std::int32_t rank;
+  std::int32_t size;
+  Secret secret;
+};
+
+// A length and a verdict before each message: 0 for data, else ErrorKind + 1 and the bytes are its text.
+struct FrameHeader {
+  std::uint32_t verdict;
+  std::uint32_t bytes;
+};
+
+void send_frame(const Fd& socket, std::uint32_t verdict, Bytes bytes, Deadline deadline) {
+  const FrameHeader header{verdict, static_cast<std::uint32_t>(bytes.size())};
+  send_all(socket, std::as_bytes(std::span(&header, 1)), deadline);
+  send_all(socket, bytes, deadline);
+}
+
+std::vector<std::byte> receive_frame(const Fd& socket, Deadline deadline) {
+  FrameHeader header{};
+  receive_all(socket, std::as_writable_bytes(std::span(&header, 1)), deadline);
+  if (header.bytes > most_frame_bytes)
+    fail(ErrorKind::remote, "a message of {} bytes came at the start", header.bytes);
+  std::vector<std::byte> bytes(header.bytes);
+  receive_all(socket, bytes, deadline);
+  if (header.verdict != 0)
+    throw Error(static_cast<ErrorKind>(header.verdict - 1),
+                std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return bytes;
+}
+
+// Tells everyone who came why there will be no communicator. Who cannot be told has left already.
+void spread(const std::vector<Fd>& sockets, const Error& error) {
+  const std::string text = error.what();
+  for (const Fd& socket : sockets) {
+    if (!socket) continue;
+    try {
+      send_frame(socket, static_cast<std::uint32_t>(error.kind()) + 1, std::as_bytes(std::span(text)),
+                 Deadline::after(1s));
+    } catch (const Error&) {
+    }
+  }
+}
+
+// Somebody who has connected and not yet said hello.
+struct Visitor {
+  Fd socket;
+  Hello hello{};
+  std::size_t received = 0;
+
+  enum class State { waiting, complete, gone };
+  State read_more() {
+    auto room = std::as_writable_bytes(std::span(&hello, 1)).subspan(received);
+    const long got = receive_some(socket, room);
+    if (got < 0) return State::gone;
+    received += static_cast<std::size_t>(got);
+    return received == sizeof hello ? State::complete : State::waiting;
+  }
+};
+
+// Rank 0 while the others come.
+class Reception {
+ public:
+  Reception(const MeetingPlace& place, int size)
+      : place_(place), size_(size), members_(static_cast<std::size_t>(size)) {}
+
+  std::vector<Fd> receive_all_ranks(const Fd& listener, Deadline deadline) {
+    try {
+      while (come_ < size_ - 1) {
+        wait_for_visitors(listener, deadline);
+        while (Fd socket = accept_from(listener)) admit(std::move(socket));
+        hear_visitors();
+      }
+      return std::move(members_);
+    } catch (const Error& error) {
+      spread(members_, error);
+      throw;
+    }
+  }
+
+ private:
+  // So many who do not say hello may wait at once; then the oldest must go.
+  static constexpr std::size_t most_visitors = 256;
+
+  void wait_for_visitors(const Fd& listener, Deadline deadline) {
+    std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
+    for (const Visitor& visitor : visitors_) entries.push_back({visitor.socket.get(), POLLIN, 0});
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(1h));
+    ::poll(entries.data(), entries.size(), static_cast<int>(left.count()));
+    if (deadline.passed())
+      fail(ErrorKind::timeout, "{} did not come to the start (world size {})", missing(), size_);
+  }
+
+  void admit(Fd socket) {
+    if (visitors_.size() == most_visitors) visitors_.erase(visitors_.begin());
+    visitors_.push_back({std::move(socket)});
+  }
+
+  void hear_visitors() {
+    for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
+      const Visitor::State state = visitor->read_more();
+      if (state == Visitor::State::waiting) {
+        ++visitor;
+        continue;
+      }
+      Visitor guest = std::move(*visitor);
+      visitor = visitors_.erase(visitor);
+      if (state == Visitor::State::complete) welcome(std::move(guest));
+    }
+  }
+
+  void welcome(Visitor guest) {
+    const Hello& hello = guest.hello;
+    if (hello.magic != hello_magic || hello.secret != place_.secret) {
+      logger().info("turned a stranger away from the start");
+      return;
+    }
+    if (hello.size != size_ || hello.rank < 1 || hello.rank >= size_)
+      refuse(std::move(guest), [&] {
+        return hello.size != size_ ? fmt::format("world sizes differ: rank 0 says {}, rank {} says {}", size_,
+                                                 hello.rank, hello.size)
+                                   : fmt::format("two processes claim rank {}", hello.rank);
+      }());
+    Fd& seat = members_[static_cast<std::size_t>(hello.rank)];
+    if (seat) refuse(std::move(guest), fmt::format("two processes claim rank {}", hello.rank));
+    seat = std::move(guest.socket);
+    ++come_;
+  }
+
+  [[noreturn]] void refuse(Visitor guest, const std::string& why) {
+    const Error error(ErrorKind::invalid_usage, why);
+    std::vector<Fd> one;
+    one.push_back(std::move(guest.socket));
+    spread(one, error);
+    throw error;
+  }
+
+  std::string missing() const {
+    std::string ranks;
+    int count = 0;
+    for (int rank = 1; rank < size_; ++rank) {
+      if (members_[static_cast<std::size_t>(rank)]) continue;
+      ranks += fmt::format("{}{}", count++ == 0 ? "" : ", ", rank);
+    }
+    return fmt::format("{} {}", count == 1 ? "rank" : "ranks", ranks);
+  }
+
+  const MeetingPlace& place_;
+  const int size_;
+  int come_ = 0;
+  std::vector<Fd> members_;  // by rank; rank 0's own stays empty
+  std::vector<Visitor> visitors_;
+};
+
+// Rank 0's side of the star.
+class Center : public Rendezvous {
+ public:
+  Center(std::vector<Fd> members, Deadline deadline) : members_(std::move(members)) {
+    for (const Fd& member : others()) send_frame(member, 0, {}, deadline);
+  }
+
+  std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) override {
+    try {
+      auto all = collect(mine, deadline);
+      for (const Fd& member : others())
+        for (const auto& bytes : all) send_frame(member, 0, bytes, deadline);
+      return all;
+    } catch (const Error& error) {
+      spread(members_, error);
+      throw;
+    }
+  }
+
+ private:
+  std::span<const Fd> others() const { return std::span(members_).subspan(1); }
+
+  std::vector<std::vector<std::byte>> collect(Bytes mine, Deadline deadline) {
+    std::vector<std::vector<std::byte>> all{{mine.begin(), mine.end()}};
+    for (const Fd& member : others()) {
+      try {
+        all.push_back(receive_frame(member, deadline));
+      } catch (const Error& error) {
+        fail(error.kind(), "rank {} was lost at the start: {}", all.size(), error.what());
+      }
+    }
+    return all;
+  }
+
+  std::vector<Fd> members_;
+};
+
+// Every other rank's side.
+class Spoke : public Rendezvous {
+ public:
+  Spoke(Fd center, int size) : center_(std::move(center)), size_(size) {}
+
+  std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) override {
+    send_frame(center_, 0, mine, deadline);
+    std::vector<std::vector<std::byte>> all;
+    for (int rank = 0; rank < size_; ++rank) all.push_back(receive_frame(center_, deadline));
+    return all;
+  }
+
+ private:
+  Fd center_;
+  int size_;
+};
+
+// A communicator of one needs nobody.
+class Alone : public Rendezvous {
+ public:
+  std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline) override {
+    return {{mine.begin(), mine.end()}};
+  }
+};
+
+std::unique_ptr<Rendezvous> join(const MeetingPlace& place, int rank, int size, Deadline deadline) {
+  Fd center = connect_to(place.endpoint, deadline);
+  const Hello hello{hello_magic, rank, size, place.secret};
+  try {
+    send_all(center, std::as_bytes(std::span(&hello, 1)), deadline);
+    const Deadline verdict =
+        deadline.is_never() ? deadline : Deadline::after(deadline.left(1h) + verdict_grace);
+    receive_frame(center, verdict);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::remote) throw;
+    fail(ErrorKind::remote,
+         "rank 0 at {} turned this rank {} away (a wrong RONDO_SECRET, or another job's door?)",
+         place.endpoint.text(), rank);
+  }
+  return std::make_unique<Spoke>(std::move(center), size);
+}
+
+}  // namespace
+
+Secret secret_from(const std::string& text) {
+  Secret secret{};
+  if (text.size() > secret.size())
+    fail(ErrorKind::invalid_argument, "RONDO_SECRET has {} bytes: expected at most {}", text.size(),
+         secret.size());
+  std::memcpy(secret.data(), text.data(), text.size());
+  return secret;
+}
+
+std::unique_ptr<Rendezvous> meet(MeetingPlace place, int rank, int size, Deadline deadline) {
+  if (size < 1) fail(ErrorKind::invalid_argument, "world size {}: expected at least 1", size);
+  if (rank < 0 || rank >= size)
+    fail(ErrorKind::invalid_argument, "rank {}: expected 0 to {}", rank, size - 1);
+  if (size == 1) return std::make_unique<Alone>();
+  if (rank != 0) return join(place, rank, size, deadline);
+  const Fd listener = place.listener ? std::move(place.listener) : listen_on(place.endpoint);
+  return std::make_unique<Center>(Reception(place, size).receive_all_ranks(listener, deadline), deadline);
+}
+
+void agree(Rendezvous& rendezvous, const std::string& my_error, const char* doing, Deadline deadline) {
+  const auto all = rendezvous.exchange(std::as_bytes(std::span(my_error)), deadline);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    fail(ErrorKind::system, "rank {} failed while {}: {}", rank, doing,
+         std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size()));
+  }
+}
+
+}  // namespace rondo

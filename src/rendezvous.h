@@ -1,0 +1,39 @@
+// How the ranks of one communicator find one another: a star of sockets around rank 0, used only while the
+// communicator is made. A stranger who connects is turned away and disturbs nothing.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/deadline.h"
+#include "src/socket.h"
+
+namespace rondo {
+
+struct Rendezvous {
+  virtual ~Rendezvous() = default;
+  // Every rank gives bytes of any length; every rank gets all of them, by rank. With no bytes: a barrier.
+  virtual std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) = 0;
+};
+
+using Secret = std::array<std::byte, 64>;
+
+// A text of at most 64 bytes.
+Secret secret_from(const std::string& text);
+
+struct MeetingPlace {
+  Endpoint endpoint;
+  Secret secret{};
+  Fd listener;  // rank 0's, where a launcher has bound it already; else empty
+};
+
+// Returns when all `size` ranks have come. Throws, naming the rank, when one does not come in time, when two
+// claim one rank, or when they name different sizes; then all who came get the same error.
+std::unique_ptr<Rendezvous> meet(MeetingPlace place, int rank, int size, Deadline deadline);
+
+// Throws on every rank when one of them has an error to tell; an empty text is none. `doing` names the step.
+void agree(Rendezvous& rendezvous, const std::string& my_error, const char* doing, Deadline deadline);
+
+}  // namespace rondo

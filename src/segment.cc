@@ -1,0 +1,117 @@
+#include "src/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "src/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
+
+// Where the parts lie: failure, then rank lines, then stream lines, then from a page on the streams' data.
+struct Layout {
+  Layout(int ranks, std::size_t stream_bytes)
+      : streams(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * channel_count),
+        rank_lines(sizeof(Failure)),
+        stream_lines(rank_lines + static_cast<std::size_t>(ranks) * sizeof(RankLines)),
+        data(whole_pages(stream_lines + streams * sizeof(StreamLines))),
+        stream_stride(whole_pages(stream_bytes)),
+        total(data + streams * stream_stride) {}
+
+  std::size_t streams, rank_lines, stream_lines, data, stream_stride, total;
+};
+
+[[noreturn]] void fail_memory(const char* what, std::size_t bytes) {
+  const int error = errno;
+  fail(ErrorKind::system, "{} of {} bytes of shared memory: {}", what, bytes, std::strerror(error));
+}
+
+// A file over the limit would raise SIGXFSZ, which ends the process.
+void check_file_size_limit(std::size_t bytes) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  if (limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+    fail(ErrorKind::system, "shared memory of {} bytes is over the file size limit of {} (ulimit -f)", bytes,
+         limit.rlim_cur);
+}
+
+}  // namespace
+
+Fd Segment::create(int ranks, std::size_t stream_bytes) {
+  const Layout layout(ranks, stream_bytes);
+  check_file_size_limit(layout.total);
+  Fd memory(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) fail_memory("memfd_create", layout.total);
+  if (::ftruncate(memory.get(), static_cast<off_t>(layout.total)) != 0)
+    fail_memory("ftruncate", layout.total);
+  // The control lines are taken at once, the streams when they are first used.
+  if (::fallocate(memory.get(), 0, 0, static_cast<off_t>(layout.data)) != 0)
+    fail_memory("fallocate", layout.data);
+  // No rank may pull the memory away from under another.
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    fail_memory("sealing", layout.total);
+  return memory;
+}
+
+std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, std::size_t stream_bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Segment>> mapped;
+  struct stat status {};
+  if (::fstat(memory.get(), &status) != 0) fail_memory("fstat", 0);
+  const std::lock_guard lock(mutex);
+  std::erase_if(mapped, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = mapped[{status.st_dev, status.st_ino}];
+  if (auto segment = known.lock()) return segment;
+  const std::size_t total = Layout(ranks, stream_bytes).total;
+  void* base = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (base == MAP_FAILED) fail_memory("mmap", total);
+  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), ranks, stream_bytes);
+  known = segment;
+  return segment;
+}
+
+Segment::Segment(std::byte* base, int ranks, std::size_t stream_bytes)
+    : base_(base), ranks_(ranks), stream_bytes_(stream_bytes) {}
+
+Segment::~Segment() { ::munmap(base_, Layout(ranks_, stream_bytes_).total); }
+
+// The memory starts as zeros, which is the initial value of every atomic in it.
+Failure& Segment::failure() const { return *reinterpret_cast<Failure*>(base_); }
+
+RankLines& Segment::rank(int rank) const {
+  return reinterpret_cast<RankLines*>(base_ + Layout(ranks_, stream_bytes_).rank_lines)[rank];
+}
+
+std::size_t Segment::stream_index(int from, int to, Channel channel) const {
+  return static_cast<std::size_t>((from * ranks_ + to) * channel_count + static_cast<int>(channel));
+}
+
+StreamLines& Segment::stream(int from, int to, Channel channel) const {
+  auto* lines = reinterpret_cast<StreamLines*>(base_ + Layout(ranks_, stream_bytes_).stream_lines);
+  return lines[stream_index(from, to, channel)];
+}
+
+std::span<std::byte> Segment::stream_data(int from, int to, Channel channel) const {
+  const Layout layout(ranks_, stream_bytes_);
+  return {base_ + layout.data + stream_index(from, to, channel) * layout.stream_stride, stream_bytes_};
+}
+
+void Segment::reserve_stream(int from, int to, Channel channel) const {
+  const std::size_t bytes = whole_pages(stream_bytes_);
+  if (::madvise(stream_data(from, to, channel).data(), bytes, MADV_POPULATE_WRITE) == 0) return;
+  // Kernels before 5.14 do not know the advice: pages then come as they are touched.
+  if (errno != EINVAL) fail_memory("reserving", bytes);
+}
+
+}  // namespace rondo

@@ -1,0 +1,85 @@
+// The shared memory of one communicator on one host: control lines of each rank, and a byte stream for each
+// pair of ranks and channel. It is a memfd, passed over Unix sockets: it has no name, so nothing can leak in
+// /dev/shm and no stranger can open it. Once all ranks have mapped it, its descriptor is closed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "src/doorbell.h"
+#include "src/fd.h"
+
+namespace rondo {
+
+// What a rank is about to call. All ranks compare all descriptors before a byte moves.
+struct CallDescriptor {
+  std::uint64_t count;   // elements, as the caller gave them; summed over the members of a group
+  std::uint64_t shape;   // hash of the members' counts, of all V counts
+  std::uint64_t scalar;  // bits of a pre-multiplied sum's factor
+  std::int32_t root;
+  std::uint8_t kind, type, op, members;
+};
+
+// A rank's call number n stands in line n % 2. Two lines are enough: who publishes call n + 2 has finished
+// call n + 1, for which every rank has published its descriptor, hence has read all those of call n.
+struct alignas(64) CallLine {
+  std::atomic<std::uint64_t> sequence;  // stored last, with release: the descriptor below is then whole
+  CallDescriptor descriptor;
+};
+
+struct RankLines {
+  Doorbell bell;
+  alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
+  CallLine calls[2];
+};
+
+// Free-running byte counters of a stream. Each has one writer, and a line of its own.
+struct StreamLines {
+  alignas(64) std::atomic<std::uint64_t> written;  // by the sender
+  alignas(64) std::atomic<std::uint64_t> read;     // by the receiver
+};
+
+// The first failure of the communicator, told to all.
+struct alignas(64) Failure {
+  enum State : std::uint32_t { none, being_written, told };
+  std::atomic<std::uint32_t> state;
+  std::int32_t rank;
+  std::uint32_t kind;
+  char text[500];
+};
+
+enum class Channel : int { collective = 0, message = 1 };
+inline constexpr int channel_count = 2;
+
+class Segment {
+ public:
+  // Made by one rank. Throws when the memory is not to be had.
+  static Fd create(int ranks, std::size_t stream_bytes);
+  // Ranks that are threads of one process share one mapping.
+  static std::shared_ptr<Segment> map(const Fd& memory, int ranks, std::size_t stream_bytes);
+
+  Segment(std::byte* base, int ranks, std::size_t stream_bytes);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  Failure& failure() const;
+  RankLines& rank(int rank) const;
+  StreamLines& stream(int from, int to, Channel channel) const;
+  std::size_t stream_bytes() const { return stream_bytes_; }
+  std::span<std::byte> stream_data(int from, int to, Channel channel) const;
+  // Takes the stream's pages now, so that shortage of memory is an Error and not a SIGBUS.
+  void reserve_stream(int from, int to, Channel channel) const;
+
+ private:
+  std::size_t stream_index(int from, int to, Channel channel) const;
+
+  std::byte* base_;
+  int ranks_;
+  std::size_t stream_bytes_;
+};
+
+}  // namespace rondo

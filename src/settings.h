@@ -1,0 +1,39 @@
+// Every environment variable of Rondo, read in this one place (docs/tuning.md lists them). A bad value is an
+// Error that names the variable, the value and what was expected.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace rondo {
+
+enum class Algorithm { automatic, ring, direct };
+const char* name_of(Algorithm algorithm);
+Algorithm parse_algorithm(const std::string& source, const std::string& value);
+
+struct Settings {
+  Algorithm algorithm = Algorithm::automatic;         // RONDO_ALGO
+  std::size_t buffer_bytes = 128 * 1024;              // RONDO_BUFFER_BYTES: stream between two ranks
+  std::size_t slice_bytes = 32 * 1024;                // RONDO_SLICE_BYTES: unit of pipelining
+  std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
+  bool strict = false;                                // RONDO_STRICT
+  std::string debug = "warn";                         // RONDO_DEBUG
+
+  static Settings from_environment();
+};
+
+// What a launcher tells its children: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ours beside them.
+struct LaunchEnvironment {
+  int rank;
+  int size;
+  std::string master_address;
+  int master_port;     // RONDO_MASTER_PORT, else MASTER_PORT + 1, which torchrun's store leaves free
+  std::string secret;  // RONDO_SECRET, may be empty
+  std::optional<int> listen_fd;  // RONDO_LISTEN_FD: rank 0's listening socket, already bound by `rondo run`
+
+  static LaunchEnvironment read();
+};
+
+}  // namespace rondo

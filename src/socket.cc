@@ -1,0 +1,258 @@
+#include "src/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "src/error.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+[[noreturn]] void fail_errno(const std::string& what) {
+  const int error = errno;
+  fail(ErrorKind::system, "{}: {}", what, std::strerror(error));
+}
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Address unix_address(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // A leading zero byte makes the name abstract.
+  if (name.size() + 1 > sizeof address.sun_path) fail(ErrorKind::internal, "socket name too long: {}", name);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  Address result;
+  std::memcpy(&result.storage, &address, sizeof address);
+  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+Address tcp_address(const std::string& host, int port, bool passive) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0)
+    fail(ErrorKind::invalid_argument, "MASTER_ADDR=\"{}\": {}; expected an address or a name that resolves",
+         host, gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  Address result;
+  std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
+  result.length = found->ai_addrlen;
+  return result;
+}
+
+Address resolve(const Endpoint& endpoint, bool passive) {
+  return endpoint.unix_name.empty() ? tcp_address(endpoint.host, endpoint.port, passive)
+                                    : unix_address(endpoint.unix_name);
+}
+
+Fd open_socket(const Address& address) {
+  Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) fail_errno("socket");
+  if (address.storage.ss_family != AF_UNIX) {
+    const int on = 1;
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  return socket;
+}
+
+bool nobody_there_yet(int error) {
+  // EAGAIN: a Unix listener whose queue is full.
+  return error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == ETIMEDOUT ||
+         error == ECONNRESET || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+int finish_connecting(const Fd& socket, Deadline deadline) {
+  if (wait_ready(socket, POLLOUT, deadline) == Ready::no) return ETIMEDOUT;
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
+int try_connect(const Fd& socket, const Address& address, Deadline deadline) {
+  if (::connect(socket.get(), address.get(), address.length) == 0) return 0;
+  if (errno == EINPROGRESS || errno == EINTR) return finish_connecting(socket, deadline);
+  return errno;
+}
+
+void need_ready(const Fd& socket, short events, Deadline deadline, const char* doing) {
+  if (wait_ready(socket, events, deadline) == Ready::no)
+    fail(ErrorKind::timeout, "timed out while {}", doing);
+}
+
+}  // namespace
+
+std::string Endpoint::text() const {
+  return unix_name.empty() ? fmt::format("{}:{}", host, port) : fmt::format("@{}", unix_name);
+}
+
+Ready wait_ready(const Fd& descriptor, short events, Deadline deadline) {
+  pollfd entry{descriptor.get(), events, 0};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(1h));
+    const int count = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (count > 0) return Ready::yes;
+    if (count < 0 && errno != EINTR) fail_errno("poll");
+    if (deadline.passed()) return Ready::no;
+  }
+}
+
+Fd listen_on(const Endpoint& endpoint) {
+  const Address address = resolve(endpoint, true);
+  Fd listener = open_socket(address);
+  if (endpoint.unix_name.empty()) {
+    const int on = 1;
+    setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  }
+  if (::bind(listener.get(), address.get(), address.length) != 0) {
+    if (errno == EADDRINUSE)
+      fail(ErrorKind::system,
+           "{} is in use by another program or job: choose another port with RONDO_MASTER_PORT",
+           endpoint.text());
+    fail_errno(fmt::format("bind to {}", endpoint.text()));
+  }
+  if (::listen(listener.get(), SOMAXCONN) != 0) fail_errno("listen");
+  return listener;
+}
+
+Fd accept_from(const Fd& listener) {
+  while (true) {
+    const int fd = ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) return Fd(fd);
+    if (errno == EAGAIN) return Fd();
+    // A connection that went away before it was taken is no fault of the listener.
+    if (errno != EINTR && errno != ECONNABORTED) fail_errno("accept");
+  }
+}
+
+Fd connect_to(const Endpoint& endpoint, Deadline deadline) {
+  const Address address = resolve(endpoint, false);
+  std::chrono::nanoseconds pause = 200us;
+  while (true) {
+    Fd socket = open_socket(address);
+    const int error = try_connect(socket, address, deadline);
+    if (error == 0) return socket;
+    if (!nobody_there_yet(error))
+      fail(ErrorKind::system, "connect to {}: {}", endpoint.text(), std::strerror(error));
+    if (deadline.passed())
+      fail(ErrorKind::timeout, "rank 0 did not come: nobody listens on {}", endpoint.text());
+    std::this_thread::sleep_for(deadline.left(pause));
+    pause = std::min<std::chrono::nanoseconds>(pause * 2, 20ms);
+  }
+}
+
+void send_all(const Fd& socket, Bytes bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    // MSG_NOSIGNAL: a library must not raise SIGPIPE in its user's program.
+    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      need_ready(socket, POLLOUT, deadline, "sending");
+    } else if (errno == EPIPE || errno == ECONNRESET) {
+      fail(ErrorKind::remote, "the peer closed the connection");
+    } else if (errno != EINTR) {
+      fail_errno("send");
+    }
+  }
+}
+
+long receive_some(const Fd& socket, MutableBytes bytes) {
+  while (true) {
+    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) return static_cast<long>(got);
+    if (got == 0) return -1;
+    if (errno == EAGAIN) return 0;
+    if (errno != EINTR) return -1;
+  }
+}
+
+void receive_all(const Fd& socket, MutableBytes bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const long got = receive_some(socket, bytes);
+    if (got < 0) fail(ErrorKind::remote, "the peer closed the connection");
+    if (got == 0) need_ready(socket, POLLIN, deadline, "receiving");
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void send_descriptor(const Fd& socket, const Fd& descriptor, Deadline deadline) {
+  char byte = 0;
+  iovec vector{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = descriptor.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
+    if (errno == EAGAIN)
+      need_ready(socket, POLLOUT, deadline, "handing out shared memory");
+    else if (errno != EINTR)
+      fail_errno("sendmsg");
+  }
+}
+
+Fd receive_descriptor(const Fd& socket, Deadline deadline) {
+  char byte = 0;
+  iovec vector{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  while (true) {
+    const ssize_t got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+    if (got > 0) break;
+    if (got == 0)
+      fail(ErrorKind::remote, "the peer closed the connection before it handed out shared memory");
+    if (errno == EAGAIN)
+      need_ready(socket, POLLIN, deadline, "receiving shared memory");
+    else if (errno != EINTR)
+      fail_errno("recvmsg");
+  }
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS)
+    fail(ErrorKind::system, "no descriptor came: is the limit of open files (ulimit -n) reached?");
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return Fd(fd);
+}
+
+int bound_port(const Fd& listener) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    fail_errno("getsockname");
+  if (storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port);
+  return ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
+}
+
+}  // namespace rondo

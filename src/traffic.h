@@ -1,0 +1,27 @@
+// Bytes that one rank has moved, by peer and class. The mover counts, at the copy: never computed from a
+// call's arguments, so that they can be held against a formula.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace rondo {
+
+enum class ByteClass : int { payload = 0, padding = 1, protocol = 2 };
+inline constexpr int byte_class_count = 3;
+
+using ByteCounts = std::vector<std::uint64_t>;  // by peer
+
+struct Traffic {
+  explicit Traffic(int size) { sent.fill(ByteCounts(static_cast<std::size_t>(size))); }
+
+  std::array<ByteCounts, byte_class_count> sent;
+
+  void count(ByteClass byte_class, int peer, std::uint64_t bytes) {
+    sent[static_cast<std::size_t>(byte_class)][static_cast<std::size_t>(peer)] += bytes;
+  }
+  const ByteCounts& of(ByteClass byte_class) const { return sent[static_cast<std::size_t>(byte_class)]; }
+};
+
+}  // namespace rondo

@@ -1,0 +1,132 @@
+// Ring schedules in plain arrays, without a transport: every rank count from 1 to 16.
+#include "src/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <numeric>
+
+namespace rondo {
+namespace {
+
+// A chunk on its way or stored: which ranks have contributed, in this order.
+using Contributions = std::vector<int>;
+
+// What every rank has stored after all of them have run their schedules, and how many chunks each has sent.
+struct Outcome {
+  std::vector<std::map<int, Contributions>> stored;  // by rank, by chunk
+  std::vector<int> sent;
+};
+
+// Runs the schedules of a ring round robin; a step waits until its left neighbour has sent.
+Outcome run(const std::vector<std::vector<Step>>& schedules) {
+  const int size = static_cast<int>(schedules.size());
+  Outcome outcome{std::vector<std::map<int, Contributions>>(schedules.size()),
+                  std::vector<int>(schedules.size())};
+  std::vector<std::deque<std::pair<int, Contributions>>> wires(schedules.size());  // into each rank
+  std::vector<std::size_t> position(schedules.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (position[r] == schedules[r].size()) continue;
+      const Step& step = schedules[r][position[r]];
+      if (step.receive && wires[r].empty()) continue;
+      Contributions value;
+      if (step.receive) {
+        EXPECT_EQ(wires[r].front().first, step.chunk) << "rank " << rank << " expected another chunk";
+        value = wires[r].front().second;
+        wires[r].pop_front();
+      }
+      if (step.reduce || !step.receive) value.push_back(rank);
+      if (step.store) outcome.stored[r][step.chunk] = value;
+      if (step.send) {
+        wires[(r + 1) % schedules.size()].push_back({step.chunk, value});
+        ++outcome.sent[r];
+      }
+      ++position[r];
+      moved = true;
+    }
+  }
+  for (std::size_t r = 0; r < schedules.size(); ++r) {
+    EXPECT_EQ(position[r], schedules[r].size()) << "rank " << r << " waits for ever";
+    EXPECT_TRUE(wires[r].empty()) << "something was sent to rank " << r << " that it never took";
+  }
+  return outcome;
+}
+
+template <typename Make>
+Outcome run_all(int size, Make make) {
+  std::vector<std::vector<Step>> schedules;
+  for (int rank = 0; rank < size; ++rank) schedules.push_back(make(rank));
+  return run(schedules);
+}
+
+Contributions sorted(Contributions value) {
+  std::sort(value.begin(), value.end());
+  return value;
+}
+
+Contributions everyone(int size) {
+  Contributions all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+class Schedule : public ::testing::TestWithParam<int> {};
+
+TEST_P(Schedule, ReduceScatterLeavesChunkRWholeOnRankR) {
+  const int size = GetParam();
+  const Outcome outcome = run_all(size, [&](int rank) { return ring_reduce_scatter(rank, size); });
+  for (int rank = 0; rank < size; ++rank) {
+    const auto& stored = outcome.stored[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(stored.size(), 1u);
+    EXPECT_EQ(stored.begin()->first, rank);
+    EXPECT_EQ(sorted(stored.begin()->second), everyone(size));
+    EXPECT_EQ(outcome.sent[static_cast<std::size_t>(rank)], size - 1);
+  }
+}
+
+TEST_P(Schedule, AllGatherBringsEveryChunkFromItsOwner) {
+  const int size = GetParam();
+  const Outcome outcome = run_all(size, [&](int rank) { return ring_all_gather(rank, size); });
+  for (int rank = 0; rank < size; ++rank) {
+    for (int chunk = 0; chunk < size; ++chunk)
+      EXPECT_EQ(outcome.stored[static_cast<std::size_t>(rank)].at(chunk), Contributions{chunk});
+    EXPECT_EQ(outcome.sent[static_cast<std::size_t>(rank)], size - 1);
+  }
+}
+
+TEST_P(Schedule, AllReduceLeavesEveryChunkWholeAndAlikeEverywhere) {
+  const int size = GetParam();
+  const Outcome outcome = run_all(size, [&](int rank) { return ring_all_reduce(rank, size); });
+  for (int rank = 0; rank < size; ++rank) {
+    for (int chunk = 0; chunk < size; ++chunk) {
+      const Contributions& value = outcome.stored[static_cast<std::size_t>(rank)].at(chunk);
+      EXPECT_EQ(sorted(value), everyone(size));
+      EXPECT_EQ(value, outcome.stored[0].at(chunk)) << "another order of summation on rank " << rank;
+    }
+    EXPECT_EQ(outcome.sent[static_cast<std::size_t>(rank)], 2 * (size - 1));
+  }
+}
+
+TEST_P(Schedule, BroadcastAndReduceWorkForEveryRoot) {
+  const int size = GetParam();
+  for (int root = 0; root < size; ++root) {
+    const Outcome cast = run_all(size, [&](int rank) { return ring_broadcast(rank, size, root); });
+    const Outcome reduced = run_all(size, [&](int rank) { return ring_reduce(rank, size, root); });
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(cast.stored[static_cast<std::size_t>(rank)].at(0), Contributions{root});
+      EXPECT_EQ(reduced.stored[static_cast<std::size_t>(rank)].count(0), rank == root ? 1u : 0u);
+    }
+    EXPECT_EQ(sorted(reduced.stored[static_cast<std::size_t>(root)].at(0)), everyone(size));
+    EXPECT_EQ(std::accumulate(cast.sent.begin(), cast.sent.end(), 0), size - 1);
+    EXPECT_EQ(std::accumulate(reduced.sent.begin(), reduced.sent.end(), 0), size - 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Schedule, ::testing::Range(1, 17));
+
+}  // namespace
+}  // namespace rondo
