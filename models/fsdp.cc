@@ -1,0 +1,173 @@
+#include "models/fsdp.h"
+
+#include <algorithm>
+
+#include "kernels/arithmetic.h"
+#include "kernels/convert.h"
+#include "src/calls.h"
+#include "src/engine.h"
+
+namespace rondo {
+namespace {
+
+bool is_floating(DataType type) {
+  return type == DataType::f32 || type == DataType::f16 || type == DataType::bf16;
+}
+
+}  // namespace
+
+WeightView::WeightView(std::span<const std::byte> values, DataType type) {
+  if (type == DataType::f32) {
+    values_ = {reinterpret_cast<const float*>(values.data()), values.size() / sizeof(float)};
+    return;
+  }
+  copy_.resize(values.size() / size_of(type));
+  to_f32(values, type, copy_);
+  values_ = copy_;
+}
+
+FsdpUnit::FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types)
+    : communicator_(std::move(communicator)), parameters_(std::move(parameters)), types_(types) {
+  if (!is_floating(types.parameter) || (types.gradient != DataType::f32 && types.gradient != types.parameter))
+    fail(ErrorKind::invalid_argument,
+         "parameters of type {} with gradients of type {}: expected f32, f16 or bf16, and gradients of the "
+         "same "
+         "type or f32",
+         name_of(types.parameter), name_of(types.gradient));
+  optimizer_.resize(parameter_count());
+  for (std::size_t p = 0; p < parameter_count(); ++p) {
+    shard_shape(spec(p).name, spec(p).shape, communicator_->rank(), communicator_->size());
+    shards_.emplace_back(*meter_, MemoryKind::shard, shard_elements(p) * size_of(types.parameter));
+    const auto state = [&] {
+      return MeteredBuffer(*meter_, MemoryKind::optimizer, shard_elements(p) * sizeof(float));
+    };
+    optimizer_[p] = {state(), state(), state(), state()};
+  }
+}
+
+RowRange FsdpUnit::rows(std::size_t parameter) const {
+  return shard_rows(spec(parameter).shape[0], communicator_->rank(), communicator_->size());
+}
+
+std::size_t FsdpUnit::row_elements(std::size_t parameter) const {
+  return whole_elements(parameter) / spec(parameter).shape[0];
+}
+
+std::size_t FsdpUnit::whole_elements(std::size_t parameter) const {
+  return element_count(spec(parameter).shape).value();
+}
+
+void FsdpUnit::initialize(const Fill& fill) {
+  for (std::size_t p = 0; p < parameter_count(); ++p) fill(spec(p), rows(p), optimizer_[p].master.floats());
+  store_shards();
+}
+
+// Rounds the masters to the parameters' type.
+void FsdpUnit::store_shards() {
+  for (std::size_t p = 0; p < parameter_count(); ++p)
+    from_f32(optimizer_[p].master.floats(), types_.parameter, shards_[p].bytes());
+}
+
+std::vector<Extents> FsdpUnit::rows_by_rank(const std::vector<MeteredBuffer>& whole, DataType type) const {
+  std::vector<Extents> places;
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    Extents& place = places.emplace_back();
+    for (std::size_t p = 0; p < parameter_count(); ++p) {
+      const RowRange range = shard_rows(spec(p).shape[0], rank, communicator_->size());
+      const std::size_t row_bytes = row_elements(p) * size_of(type);
+      if (range.size() > 0)
+        place.push_back({whole[p].bytes().data() + range.begin * row_bytes, range.size() * row_bytes});
+    }
+  }
+  return places;
+}
+
+Call FsdpUnit::batch(CallKind kind, DataType type, const std::vector<MeteredBuffer>& whole) const {
+  Call call;
+  call.kind = kind;
+  call.type = type;
+  call.members = static_cast<std::uint8_t>(parameter_count());
+  const std::vector<Extents> places = rows_by_rank(whole, type);
+  for (const Extents& place : places) call.chunk_bytes.push_back(total_bytes(place));
+  for (std::size_t p = 0; p < parameter_count(); ++p) call.count += whole_elements(p);
+  (kind == CallKind::all_gather ? call.output : call.input) = places;
+  (kind == CallKind::all_gather ? call.input : call.output).resize(places.size());
+  return call;
+}
+
+void FsdpUnit::begin_unshard(const std::string& scope) {
+  if (unsharded_ || gathering_) return;
+  for (std::size_t p = 0; p < parameter_count(); ++p)
+    whole_.emplace_back(*meter_, MemoryKind::unsharded, whole_elements(p) * size_of(types_.parameter));
+  Call call = batch(CallKind::all_gather, types_.parameter, whole_);
+  Extents& mine = call.input[static_cast<std::size_t>(communicator_->rank())];
+  for (const MeteredBuffer& shard : shards_)
+    if (!shard.bytes().empty()) mine.push_back({shard.bytes().data(), shard.bytes().size()});
+  const LedgerScope booked(communicator_->ledger(), scope);
+  gathering_ = communicator_->start(std::move(call));
+  communicator_->progress();
+}
+
+void FsdpUnit::unshard(const std::string& scope) {
+  if (unsharded_) return;
+  begin_unshard(scope);
+  wait_for(*gathering_);
+  gathering_ = nullptr;
+  unsharded_ = true;
+}
+
+void FsdpUnit::reshard() {
+  whole_.clear();
+  unsharded_ = false;
+}
+
+WeightView FsdpUnit::weight(std::size_t parameter) const {
+  return {whole_[parameter].bytes(), types_.parameter};
+}
+
+std::span<float> FsdpUnit::gradient(std::size_t parameter) {
+  if (gradients_.empty())
+    for (std::size_t p = 0; p < parameter_count(); ++p)
+      gradients_.emplace_back(*meter_, MemoryKind::gradient, whole_elements(p) * sizeof(float));
+  return gradients_[parameter].floats();
+}
+
+void FsdpUnit::reduce_gradients(const std::string& scope) {
+  gradient(0);  // a unit without any gradient takes part with zeros
+  std::vector<MeteredBuffer> rounded;
+  if (types_.gradient != DataType::f32) {
+    for (std::size_t p = 0; p < parameter_count(); ++p) {
+      rounded.emplace_back(*meter_, MemoryKind::gradient, whole_elements(p) * size_of(types_.gradient));
+      from_f32(gradients_[p].floats(), types_.gradient, rounded[p].bytes());
+      gradients_[p].release();
+    }
+  }
+  Call call = batch(CallKind::reduce_scatter, types_.gradient, rounded.empty() ? gradients_ : rounded);
+  call.op = ReduceOp::avg;
+  std::vector<std::vector<std::byte>> reduced;
+  Extents& mine = call.output[static_cast<std::size_t>(communicator_->rank())];
+  for (std::size_t p = 0; p < parameter_count(); ++p) {
+    reduced.emplace_back(shard_elements(p) * size_of(types_.gradient));
+    if (!reduced[p].empty()) mine.push_back({reduced[p].data(), reduced[p].size()});
+  }
+  {
+    const LedgerScope booked(communicator_->ledger(), scope);
+    communicator_->run(std::move(call));
+  }
+  for (std::size_t p = 0; p < parameter_count(); ++p)
+    add(gradient_shard(p), WeightView(reduced[p], types_.gradient));
+  gradients_.clear();
+}
+
+void FsdpUnit::zero_gradients() {
+  for (OptimizerState& state : optimizer_) std::ranges::fill(state.gradient.floats(), 0.0f);
+}
+
+void FsdpUnit::step(const AdamW& options, std::int64_t step) {
+  for (OptimizerState& state : optimizer_)
+    adamw_step(options, step, state.master.floats(), state.gradient.floats(), state.first_moment.floats(),
+               state.second_moment.floats());
+  store_shards();
+}
+
+}  // namespace rondo

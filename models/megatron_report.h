@@ -1,0 +1,30 @@
+// The rows of document 2: what a tensor-parallel transformer block sends.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/megatron.h"
+#include "models/report.h"
+
+namespace rondo {
+
+// Elements that a rank sends in an all-reduce of `elements`, from the sizes alone. The ranks' shares c_r are
+// equal, but for one element more on the first ranks where they do not divide. A ring sends every share
+// twice, but for those that end here or next door: 2 S - c_r - c_(r+1). Direct sends each peer the peer's
+// share and the own: S - c_r + (N-1) c_r.
+std::uint64_t all_reduce_elements(Algorithm algorithm, std::uint64_t elements, int rank, int size);
+
+// How often a model has run since the ledger was last reset.
+struct MegatronPasses {
+  std::uint64_t layers = 1;
+  std::uint64_t forward = 1;
+  std::uint64_t backward = 1;
+};
+
+// This rank's rows for these passes of a MegatronModel: each place of the document, then the sums. No rows
+// for backward passes where there was none.
+std::vector<LocalRow> megatron_rows(Communicator& communicator, const MegatronConfig& config,
+                                    const MegatronPasses& passes);
+
+}  // namespace rondo
