@@ -16,8 +16,7 @@ struct AttentionShape {
   std::size_t batch;
   std::size_t length;  // tokens of a sample, for queries and keys alike
   std::size_t query_heads;
-  std::size_t
-      kv_heads;  // key-value head h serves the query heads h * g to h * g + g - 1, g = query_heads / kv_heads
+  std::size_t kv_heads;  // head h serves the query heads h * g to h * g + g - 1, g = query_heads / kv_heads
   std::size_t head_dim;
   bool causal;  // a token sees itself and the tokens before it
 };

@@ -43,7 +43,8 @@ class Inspector {
  private:
   void see_key(const std::string& key) {
     if (!keys_.back().insert(key).second) {
-      fail(ErrorKind::invalid_argument, "{}: the key '{:.200}' stands twice in one JSON object", source_, key);
+      fail(ErrorKind::invalid_argument, "{}: the key '{:.200}' stands twice in one JSON object", source_,
+           key);
     }
   }
 

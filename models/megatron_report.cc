@@ -45,7 +45,7 @@ class Rows {
     place_row(
         {"attention forward", tp_scopes::attention_forward, CallKind::all_gather, calls, 1, many_ranks()});
     place_row({"FFN forward", tp_scopes::ffn_forward, CallKind::all_reduce, calls, 2, many_ranks()});
-    sum_row("forward, both", first, 3 * calls, "3 B S H", many_ranks());
+    sum_row("forward, both", first, calls, "3 B S H", many_ranks());
     local_row();
   }
 
@@ -64,7 +64,7 @@ class Rows {
       place_row({"attention backward", tp_scopes::attention_backward, CallKind::all_reduce, calls, 0,
                  "Megatron's f, before wq, wk, wv"});
     }
-    sum_row("backward, both", first, 3 * calls, "about the forward",
+    sum_row("backward, both", first, calls, "about the forward",
             dual ? "dual operators: exactly the forward"
                  : "Megatron's conjugates: 2 all-reduces, 4/3 of the forward");
     if (dual)
@@ -77,24 +77,26 @@ class Rows {
     row.expected = place.calls * elements_sent(place.kind) * sizeof(float);
     row.measured = measured_payload(communicator_.ledger(), scope_name(place.scope), place.kind);
     if (place.documented > 0)
-      document(row, place.documented * place.calls, place.documented == 1 ? "B S H" : "2 B S H");
+      document(row, place.documented, place.calls, place.documented == 1 ? "B S H" : "2 B S H");
     rows_.push_back(row);
   }
 
-  void sum_row(const char* stage, std::size_t first, std::uint64_t documented, const char* text,
+  void sum_row(const char* stage, std::size_t first, std::uint64_t calls, const char* text,
                std::string note) {
     LocalRow row{model_name, stage, "both", "", std::move(note), 0, 0};
     for (std::size_t index = first; index < rows_.size(); ++index) {
       row.expected += rows_[index].expected;
       row.measured += rows_[index].measured;
     }
-    document(row, documented, text);
+    document(row, 3, calls, text);
     rows_.push_back(row);
   }
 
-  void document(LocalRow& row, std::uint64_t times, const char* text) const {
-    const std::uint64_t bytes = times * config_.elements() * sizeof(float);
-    row.documented = fmt::format("{}: {}", text, megabytes(bytes));
+  // `calls` times so many times B S H.
+  void document(LocalRow& row, std::uint64_t times, std::uint64_t calls, const std::string& text) const {
+    const std::uint64_t bytes = calls * times * config_.elements() * sizeof(float);
+    row.documented =
+        fmt::format("{}: {}", calls == 1 ? text : fmt::format("{} x {}", calls, text), megabytes(bytes));
     row.documented_bytes = bytes;
   }
 

@@ -1,14 +1,15 @@
 #include "src/bootstrap.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
 #include "src/error.h"
+#include "src/lobby.h"
 #include "src/log.h"
 
 namespace rondo {
@@ -96,57 +97,46 @@ bool more_ranks_than_cores(const std::vector<Introduction>& all) {
   return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota_cores());
 }
 
-// Rank 0's side: a descriptor for each process or thread that knows the secret.
-void hand_out(const Fd& listener, const Fd& memory, const Secret& secret, int receivers, Deadline deadline) {
+// Rank 0's side, once all others have shown the secret at the door: so all of them are in its queue, and
+// there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits behind
+// it.
+void hand_out(Fd listener, const Fd& memory, const Secret& secret, int receivers, Deadline deadline) {
+  Lobby lobby(listener, secret.size());
   while (receivers > 0) {
-    if (wait_ready(listener, POLLIN, deadline) == Ready::no)
-      fail(ErrorKind::timeout, "{} rank(s) did not fetch the shared memory", receivers);
-    const Fd visitor = accept_from(listener);
-    if (!visitor) continue;
-    try {
-      Secret shown;
-      receive_all(visitor, shown, earlier(deadline, Deadline::after(std::chrono::seconds(5))));
-      if (shown != secret) continue;
-      send_descriptor(visitor, memory, deadline);
-      --receivers;
-    } catch (const Error& error) {
-      logger().info("turned a stranger away from the shared memory: {}", error.what());
+    const auto guest = lobby.next_guest(Deadline::now());
+    if (!guest) fail(ErrorKind::remote, "{} rank(s) did not fetch the shared memory", receivers);
+    if (!std::equal(secret.begin(), secret.end(), guest->greeting.begin())) {
+      logger().info("turned a stranger away from the shared memory");
+      continue;
     }
+    send_descriptor(guest->socket, memory, deadline);
+    --receivers;
   }
 }
 
-Fd fetch(const Introduction& rank_0, Deadline deadline) {
-  const Fd socket = connect_to({.unix_name = "rondo-" + hex(rank_0.door), .host = {}}, deadline);
+Fd knock(const Introduction& rank_0, Deadline deadline) {
+  Fd socket = connect_to({.unix_name = "rondo-" + hex(rank_0.door), .host = {}}, deadline);
   send_all(socket, rank_0.door_secret, deadline);
-  return receive_descriptor(socket, deadline);
-}
-
-// Runs one rank's part of a step, then makes its failure everybody's.
-template <typename Part>
-void together(Rendezvous& rendezvous, const char* doing, Deadline deadline, Part part) {
-  std::string problem;
-  try {
-    part();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  agree(rendezvous, problem, doing, deadline);
+  return socket;
 }
 
 std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
                                        const Introduction& rank_0, int rank, int size, Deadline deadline) {
-  Fd memory, door;
+  Fd memory, door, visit;
   together(rendezvous, "making the shared memory", deadline, [&] {
     if (rank != 0) return;
     memory = Segment::create(size, rank_0.buffer_bytes);
     door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
   });
+  together(rendezvous, "asking for the shared memory", deadline, [&] {
+    if (rank != 0) visit = knock(rank_0, deadline);
+  });
   std::shared_ptr<Segment> segment;
   together(rendezvous, "mapping the shared memory", deadline, [&] {
     if (rank == 0)
-      hand_out(door, memory, mine.door_secret, size - 1, deadline);
+      hand_out(std::move(door), memory, mine.door_secret, size - 1, deadline);
     else
-      memory = fetch(rank_0, deadline);
+      memory = receive_descriptor(visit, deadline);
     segment = Segment::map(memory, size, rank_0.buffer_bytes);
   });
   return segment;
@@ -158,7 +148,8 @@ constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
 
 Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
                              Deadline deadline) {
-  const Introduction mine = introduce(settings);
+  Introduction mine;
+  together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
   Membership membership{rank, size, share_segment(rendezvous, mine, all[0], rank, size, deadline),
@@ -198,7 +189,11 @@ MeetingPlace meeting_place(const LaunchEnvironment& launch) {
   place.endpoint.port = launch.master_port;
   place.secret = secret_from(launch.secret);
   if (launch.listen_fd && launch.rank == 0) {
-    ::fcntl(*launch.listen_fd, F_SETFD, FD_CLOEXEC);
+    // The launcher may have made it to block, and we look again and again.
+    if (::fcntl(*launch.listen_fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        ::fcntl(*launch.listen_fd, F_SETFL, ::fcntl(*launch.listen_fd, F_GETFL) | O_NONBLOCK) != 0)
+      fail(ErrorKind::invalid_argument, "RONDO_LISTEN_FD={}: {}; expected a listening socket",
+           *launch.listen_fd, std::strerror(errno));
     place.listener = Fd(*launch.listen_fd);
   }
   return place;

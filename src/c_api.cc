@@ -92,6 +92,7 @@ std::shared_ptr<CommObject> object_of(rondoComm_t comm) {
   if (!object)
     fail(ErrorKind::invalid_argument, "comm {}: expected a communicator that lives (not null, not destroyed)",
          static_cast<const void*>(comm));
+  object->communicator->need_own_process();
   return object;
 }
 
@@ -125,14 +126,19 @@ Operator operator_of(CommObject& object, rondoRedOp_t op, DataType type) {
   return {ReduceOp::premul_sum, found->second.scalar};
 }
 
+std::chrono::milliseconds timeout_from(std::int64_t milliseconds) {
+  constexpr std::int64_t most = 1'000'000'000;  // as RONDO_TIMEOUT
+  if (milliseconds < 0 || milliseconds > most)
+    fail(ErrorKind::invalid_argument, "timeout_ms {}: expected 0 (never) to {}", milliseconds, most);
+  return std::chrono::milliseconds(milliseconds);
+}
+
 CommunicatorOptions options_from(const rondoConfig_t* config, CommunicatorOptions options) {
   if (config == nullptr) return options;
   if (config->size != sizeof(rondoConfig_t))
     fail(ErrorKind::invalid_argument, "config size {}: expected {} (use RONDO_CONFIG_INITIALIZER)",
          config->size, sizeof(rondoConfig_t));
-  if (config->timeout_ms < -1)
-    fail(ErrorKind::invalid_argument, "config timeout_ms {}: expected at least -1", config->timeout_ms);
-  if (config->timeout_ms >= 0) options.settings.timeout = std::chrono::milliseconds(config->timeout_ms);
+  if (config->timeout_ms != -1) options.settings.timeout = timeout_from(config->timeout_ms);
   if (config->strict < -1 || config->strict > 1)
     fail(ErrorKind::invalid_argument, "config strict {}: expected 0, 1 or -1", config->strict);
   if (config->strict >= 0) options.settings.strict = config->strict == 1;
@@ -288,15 +294,16 @@ rondoResult_t rondoCommFinalize(rondoComm_t comm) {
 rondoResult_t rondoCommDestroy(rondoComm_t comm) {
   return at_the_edge("rondoCommDestroy", [&] {
     const auto communicator = communicator_of(comm);
-    if (!communicator->idle()) communicator->abort();
     comms().take(comm);
+    if (!communicator->idle()) communicator->abort();
   });
 }
 
 rondoResult_t rondoCommAbort(rondoComm_t comm) {
   return at_the_edge("rondoCommAbort", [&] {
-    communicator_of(comm)->abort();
+    const auto communicator = communicator_of(comm);
     comms().take(comm);
+    communicator->abort();
   });
 }
 
@@ -324,10 +331,8 @@ rondoResult_t rondoCommUserRank(const rondoComm_t comm, int* rank) {
 }
 
 rondoResult_t rondoCommSetTimeout(rondoComm_t comm, int64_t timeout_ms) {
-  return at_the_edge("rondoCommSetTimeout", [&] {
-    if (timeout_ms < 0) fail(ErrorKind::invalid_argument, "timeout_ms {}: expected at least 0", timeout_ms);
-    communicator_of(comm)->set_timeout(std::chrono::milliseconds(timeout_ms));
-  });
+  return at_the_edge("rondoCommSetTimeout",
+                     [&] { communicator_of(comm)->set_timeout(timeout_from(timeout_ms)); });
 }
 
 rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDataType_t type,

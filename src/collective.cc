@@ -33,17 +33,13 @@ class DirectAllReduce : public Collective {
     if (!current_->step()) return false;
     if (gathering_) return true;
     gathering_ = true;
-    gather_ = call_;
-    gather_.kind = CallKind::all_gather;
-    gather_.input = call_.output;
-    current_ = make_exchange(gather_, place_);
+    current_ = make_gather_of_outputs(call_, place_);
     return current_->step();
   }
 
  private:
   const Call& call_;
   Place place_;
-  Call gather_;
   bool gathering_ = false;
   std::unique_ptr<Collective> current_;
 };

@@ -17,6 +17,8 @@ class Collective {
   // Does what can be done now. True when the call is complete on this rank: its output is whole, and its
   // input may be changed.
   virtual bool step() = 0;
+  // Whether this rank still needs something of `peer`.
+  virtual bool waits_for(int /*peer*/) const { return true; }
 };
 
 // What the algorithms run on.
@@ -39,7 +41,12 @@ std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorith
 std::unique_ptr<Collective> make_ring(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_direct_reduction(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
+// Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
+std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+
+// Throws invalid_usage when a message to this rank itself lacks its other half.
+void check_messages_to_self(const Call& call, int rank);
 
 Reduction reduction_of(const Call& call, int size);
 

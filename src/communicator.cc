@@ -28,7 +28,8 @@ const std::vector<Field>& fields() {
   const auto count = [](D d) { return d.count; };
   const auto members = [](D d) -> std::uint64_t { return d.members; };
   const auto root = [](D d) -> std::uint64_t { return static_cast<std::uint64_t>(d.root); };
-  static const std::vector<Field> all{
+  // Never destroyed: the progress thread may outlive static objects.
+  static const auto& all = *new std::vector<Field>{
       {"call", [](D d) -> std::uint64_t { return d.kind; },
        [](D d) { return std::string(name_of(static_cast<CallKind>(d.kind))); }},
       {"type", [](D d) -> std::uint64_t { return d.type; },
@@ -52,7 +53,10 @@ std::shared_ptr<Communicator> Communicator::create(MeetingPlace place, int rank,
   const Deadline deadline = Deadline::after(options.settings.timeout);
   const auto rendezvous = meet(std::move(place), rank, size, deadline);
   Membership membership = join_communicator(*rendezvous, rank, size, options.settings, deadline);
-  return std::make_shared<Communicator>(std::move(membership), std::move(options));
+  std::shared_ptr<Communicator> made;
+  together(*rendezvous, "making the communicator", deadline,
+           [&] { made = std::make_shared<Communicator>(std::move(membership), std::move(options)); });
+  return made;
 }
 
 std::shared_ptr<Communicator> Communicator::create(const LaunchEnvironment& launch,
@@ -68,21 +72,32 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       generation_(fork_generation()),
       transport_(make_shm_transport(membership_.segment, rank_, size_)),
       place_{rank_, size_, *transport_, options_.settings.slice_bytes},
-      ledger_(rank_, size_, options_.settings.strict) {
+      ledger_(rank_, size_, options_.settings.strict),
+      // Goes on where the segment stands: at zero, when it is new.
+      sequence_(membership_.segment->rank(rank_).completed) {
   logger().debug("{}: ready, {}", prefix(),
                  membership_.oversubscribed ? "more ranks than cores" : "a core a rank");
 }
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  if (fork_generation() != generation_) return;
+  membership_.segment->rank(rank_).left.store(1, std::memory_order_seq_cst);
+  ring_peers();
+}
 
 std::string Communicator::prefix() const {
   return options_.name.empty() ? fmt::format("rank {} of {}", rank_, size_)
                                : fmt::format("rank {} of {} ({})", rank_, size_, options_.name);
 }
 
-std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
+void Communicator::need_own_process() const {
   if (fork_generation() != generation_)
     fail(ErrorKind::invalid_usage, "{}: a forked child cannot use its parent's communicator", prefix());
+}
+
+std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
+  need_own_process();
+  check_messages_to_self(call, rank_);
   auto pending = std::make_shared<PendingCall>();
   pending->communicator = shared_from_this();
   pending->call = std::move(call);
@@ -103,14 +118,18 @@ bool Communicator::idle() const {
   return pending_.empty();
 }
 
-std::optional<Error> Communicator::error() const {
+std::optional<Error> Communicator::error() {
   const Lock lock(mutex_);
+  failure_told();
   return error_;
 }
 
-bool Communicator::progress() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;
+bool Communicator::progress(IfBusy if_busy) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (if_busy == IfBusy::wait)
+    lock.lock();
+  else if (!lock.try_lock())
+    return false;
   bool moved = false;
   while (!pending_.empty()) {
     if (broken_off()) return true;
@@ -122,6 +141,8 @@ bool Communicator::progress() {
       finish(*head);
     } catch (const Error& error) {
       break_off(error);
+    } catch (const std::bad_alloc&) {
+      break_off(Error(ErrorKind::system, fmt::format("rank {} is out of memory", rank_)));
     }
     moved = true;
   }
@@ -141,7 +162,6 @@ bool Communicator::step(PendingCall& head) {
       if (head.error) return true;
     }
     head.algorithm = choose_algorithm(head.call.kind, options_.settings.algorithm);
-    head.before = transport_->traffic();
     head.collective = make_collective(head.call, head.algorithm, place_);
     transport_->progress();
   }
@@ -161,13 +181,27 @@ void Communicator::activate(PendingCall& head) {
 void Communicator::publish(PendingCall& head) {
   CallLine& line = membership_.segment->rank(rank_).calls[head.sequence % 2];
   line.descriptor = head.call.descriptor();
-  // Releases the descriptor; sequentially consistent for ring().
-  line.sequence.store(head.sequence, std::memory_order_seq_cst);
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    transport_->traffic().count(ByteClass::protocol, peer, sizeof(CallLine));
-    ring(membership_.segment->rank(peer).bell);
-  }
+  line.sequence.store(head.sequence, std::memory_order_release);
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) transport_->traffic().count(ByteClass::protocol, peer, sizeof(CallLine));
+  arrive(head.sequence);
+}
+
+void Communicator::arrive(std::uint64_t sequence) {
+  Meeting& meeting = membership_.segment->meeting();
+  std::atomic<std::uint32_t>& arrived = meeting.arrived[sequence % 2];
+  // Releases our descriptor to the last one, and acquires all of them there.
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(size_)) return;
+  // Nobody counts at this place again before call number + 1 has gathered.
+  arrived.store(0, std::memory_order_relaxed);
+  // Releases all descriptors to all; sequentially consistent for ring().
+  meeting.gathered.store(sequence, std::memory_order_seq_cst);
+  ring_peers();
+}
+
+void Communicator::ring_peers() const {
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) ring(membership_.segment->rank(peer).bell);
 }
 
 const CallLine& Communicator::line_of(int rank, std::uint64_t sequence) const {
@@ -175,10 +209,8 @@ const CallLine& Communicator::line_of(int rank, std::uint64_t sequence) const {
 }
 
 bool Communicator::all_have_called(const PendingCall& head) const {
-  for (int peer = 0; peer < size_; ++peer)
-    // Acquires the descriptor; sequentially consistent for a rank that is about to sleep.
-    if (line_of(peer, head.sequence).sequence.load(std::memory_order_seq_cst) != head.sequence) return false;
-  return true;
+  // Acquires the descriptors; sequentially consistent for a rank that is about to sleep.
+  return membership_.segment->meeting().gathered.load(std::memory_order_seq_cst) >= head.sequence;
 }
 
 // All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
@@ -187,6 +219,9 @@ std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
   const auto descriptor = [&](int rank) -> const CallDescriptor& {
     return line_of(rank, head.sequence).descriptor;
   };
+  bool alike = true;
+  for (int rank = 1; rank < size_; ++rank) alike &= descriptor(rank) == descriptor(0);
+  if (alike) return std::nullopt;
   for (const Field& field : fields()) {
     std::vector<std::pair<std::string, std::vector<int>>> camps;
     for (int rank = 0; rank < size_; ++rank) {
@@ -209,7 +244,12 @@ std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
 }
 
 void Communicator::finish(PendingCall& head) {
-  if (!head.error) ledger_.book(head.scope, head.call, head.algorithm, *head.before, transport_->traffic());
+  Traffic& moved = transport_->traffic();
+  if (head.error)
+    ledger_.book_refused(moved);
+  else
+    ledger_.book(head.scope, head.call, head.algorithm, moved);
+  moved.clear();
   if (head.sequence != 0)
     membership_.segment->rank(rank_).completed.store(head.sequence, std::memory_order_release);
   end(head, head.error);
@@ -218,6 +258,7 @@ void Communicator::finish(PendingCall& head) {
 void Communicator::end(PendingCall& head, std::optional<Error> error) {
   if (error) logger().debug("{}", error->what());
   head.collective = nullptr;
+  head.after = nullptr;  // else a long stream of failed calls would be one long chain
   head.error = std::move(error);
   // Releases the error and the call's output to whoever waits.
   head.done.store(true, std::memory_order_seq_cst);
@@ -226,22 +267,30 @@ void Communicator::end(PendingCall& head, std::optional<Error> error) {
   ring(bell());
 }
 
-// Has another rank, or another thread, ended the communicator?
-bool Communicator::broken_off() {
+// Has this or another rank ended the communicator?
+bool Communicator::failure_told() {
+  if (error_) return true;
   const Failure& failure = membership_.segment->failure();
+  // Acquires the text.
   if (failure.state.load(std::memory_order_acquire) != Failure::told) return false;
-  if (!error_)
-    error_ = Error(static_cast<ErrorKind>(failure.kind), fmt::format("{}: {}", prefix(), failure.text));
+  error_ = Error(static_cast<ErrorKind>(failure.kind), fmt::format("{}: {}", prefix(), failure.text));
+  return true;
+}
+
+bool Communicator::broken_off() {
+  if (!failure_told()) return false;
   fail_pending(*error_);
   return true;
 }
 
 void Communicator::break_off(const Error& error) {
+  // Who told us of a failure may have ended since: that is not the cause.
+  if (broken_off()) return;
   const Error named(error.kind(),
                     pending_.empty()
                         ? fmt::format("{}: {}", prefix(), error.what())
                         : fmt::format("{}, {}: {}", prefix(), pending_.front()->call.text(), error.what()));
-  if (!error_) error_ = named;
+  error_ = named;
   tell_failure(named);
   fail_pending(named);
 }
@@ -263,10 +312,11 @@ void Communicator::tell_failure(const Error& error) {
     // Releases the text; sequentially consistent for ring().
     failure.state.store(Failure::told, std::memory_order_seq_cst);
   }
-  for (int peer = 0; peer < size_; ++peer) ring(membership_.segment->rank(peer).bell);
+  ring_peers();
 }
 
 void Communicator::abort() {
+  need_own_process();
   const Lock lock(mutex_);
   break_off(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)));
 }
@@ -304,23 +354,26 @@ std::string Communicator::late_ranks(const PendingCall& head) const {
                      head.sequence);
 }
 
-// A peer that ended after its part of the call was done has hurt nobody.
+// A peer that ended after its part of the call was done has hurt nobody: so look whether it lives before what
+// it has done.
 void Communicator::need_live_peers(const PendingCall& head) const {
   for (int peer = 0; peer < size_; ++peer) {
     const auto& process = membership_.peers[static_cast<std::size_t>(peer)];
-    if (!process || process->alive() || !waits_for(head, peer)) continue;
+    const bool died = process && !process->alive();
+    const bool left = membership_.segment->rank(peer).left.load(std::memory_order_acquire) != 0;
+    if (!(died || left) || !waits_for(head, peer)) continue;
     transport_->progress();
-    if (head.collective && head.collective->step()) return;  // what it had sent was enough
-    fail(ErrorKind::remote, "rank {} (process {}) has died", peer,
-         membership_.pids[static_cast<std::size_t>(peer)]);
+    if (head.collective && (head.collective->step() || !waits_for(head, peer))) continue;
+    if (died)
+      fail(ErrorKind::remote, "rank {} (process {}) has died", peer,
+           membership_.pids[static_cast<std::size_t>(peer)]);
+    fail(ErrorKind::remote, "rank {} has destroyed the communicator", peer);
   }
 }
 
 bool Communicator::waits_for(const PendingCall& head, int peer) const {
-  if (head.sequence != 0)
-    return membership_.segment->rank(peer).completed.load(std::memory_order_acquire) < head.sequence;
-  return std::any_of(head.call.messages.begin(), head.call.messages.end(),
-                     [&](const Message& message) { return message.peer == peer; });
+  if (head.sequence == 0) return !head.collective || head.collective->waits_for(peer);
+  return membership_.segment->rank(peer).completed.load(std::memory_order_acquire) < head.sequence;
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key, CommunicatorOptions options) {

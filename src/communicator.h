@@ -29,19 +29,18 @@ struct PendingCall {
   std::shared_ptr<PendingCall> after;  // the call before it on its stream; null: none
 
   // From here on the communicator's own.
-  bool active = false, published = false;
+  bool active = false;
   std::uint64_t sequence = 0;  // number among the communicator's collectives; 0: not one
   Deadline deadline = Deadline::never();
   Algorithm algorithm = Algorithm::automatic;
   std::unique_ptr<Collective> collective;
-  std::optional<Traffic> before;
   std::optional<Error> error;
   std::atomic<bool> done{false};  // stored last, with release
 };
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  // Collective over all ranks that meet at `place`.
+  // Collective over all ranks that meet at `place`. Throws on every rank if it fails on one.
   static std::shared_ptr<Communicator> create(MeetingPlace place, int rank, int size,
                                               CommunicatorOptions options);
   // The world of a launcher.
@@ -70,10 +69,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Ends all pending calls on every rank. Never waits for a peer.
   void abort();
-  std::optional<Error> error() const;
+  std::optional<Error> error();
+  // Throws in a forked child: the communicator is its parent's.
+  void need_own_process() const;
 
-  // Steps the first pending call. True if anything moved. Another thread at it already: false.
-  bool progress();
+  enum class IfBusy { skip, wait };
+  // Steps the first pending call. True if anything moved. Where another thread is at it already: false, or
+  // waits for its turn.
+  bool progress(IfBusy if_busy = IfBusy::skip);
   // Looks at deadlines and at the peers' lives: slower than progress(), so for every few milliseconds of
   // idleness.
   void check_health();
@@ -88,10 +91,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool step(PendingCall& head);
   void activate(PendingCall& head);
   void publish(PendingCall& head);
+  void arrive(std::uint64_t sequence);
   bool all_have_called(const PendingCall& head) const;
   std::optional<Error> mismatch(const PendingCall& head) const;
   void finish(PendingCall& head);
   void end(PendingCall& head, std::optional<Error> error);
+  bool failure_told();
   bool broken_off();
   void break_off(const Error& error);
   void fail_pending(const Error& error);
@@ -99,6 +104,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string late_ranks(const PendingCall& head) const;
   void need_live_peers(const PendingCall& head) const;
   bool waits_for(const PendingCall& head, int peer) const;
+  void ring_peers() const;
   const CallLine& line_of(int rank, std::uint64_t sequence) const;
   std::string prefix() const;
 
@@ -109,7 +115,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::unique_ptr<Transport> transport_;
   Place place_;
   Ledger ledger_;
-  std::uint64_t sequence_ = 0;
+  std::uint64_t sequence_;  // number of the last collective
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<PendingCall>> pending_;

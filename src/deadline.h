@@ -10,6 +10,7 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
+  static Deadline now() { return Deadline(Clock::now()); }
   static Deadline never() { return Deadline(Clock::time_point::max()); }
   // A timeout of zero means never, as in every setting of Rondo.
   static Deadline after(std::chrono::nanoseconds timeout) {
@@ -18,6 +19,9 @@ class Deadline {
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
   bool passed() const { return !is_never() && Clock::now() >= at_; }
+
+  // The same, so much later.
+  Deadline extended(std::chrono::nanoseconds by) const { return is_never() ? *this : Deadline(at_ + by); }
 
   // Time left, at least zero and at most `limit`.
   std::chrono::nanoseconds left(std::chrono::nanoseconds limit) const {

@@ -2,6 +2,9 @@
 
 #include <sched.h>
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <thread>
 
@@ -41,10 +44,21 @@ class Patience {
 // Calls under way that nobody may be waiting for.
 class Registry {
  public:
+  // Never destroyed: the progress thread may outlive static objects. A forked child begins with a new one:
+  // the calls are its parent's, and so is the thread.
   static Registry& instance() {
-    // Never destroyed: the progress thread may outlive static objects.
-    static Registry* const registry = new Registry;
-    return *registry;
+    static const bool first = [] {
+      current() = new Registry;
+      pthread_atfork(nullptr, nullptr, [] { current() = new Registry; });
+      return true;
+    }();
+    (void)first;
+    return *current();
+  }
+
+  void need_thread(void (*body)()) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(has_thread_, true)) std::thread(body).detach();
   }
 
   void add(const std::shared_ptr<PendingCall>& call) {
@@ -74,8 +88,14 @@ class Registry {
   }
 
  private:
+  static std::atomic<Registry*>& current() {
+    static std::atomic<Registry*> registry;
+    return registry;
+  }
+
   std::mutex mutex_;
   std::condition_variable added_;
+  bool has_thread_ = false;
   std::vector<std::shared_ptr<PendingCall>> calls_;
   std::atomic<std::size_t> count_{0};
 };
@@ -89,10 +109,12 @@ class Driver {
 
   template <typename Finished>
   void drive(Finished finished) {
+    for (const auto& communicator : own_) communicator->need_own_process();
     while (true) {
       if (!Registry::instance().empty()) others_ = Registry::instance().communicators();
       const bool moved = progress();
       if (finished()) return;
+      check_health();
       if (moved)
         patience_.reset();
       else if (!patience_.worn_out())
@@ -116,10 +138,19 @@ class Driver {
            std::any_of(own_.begin(), own_.end(), [](const auto& one) { return one->oversubscribed(); });
   }
 
-  bool progress() {
+  bool progress(Communicator::IfBusy if_busy = Communicator::IfBusy::skip) {
     bool moved = false;
-    each([&](Communicator& one) { moved |= one.progress(); });
+    each([&](Communicator& one) { moved |= one.progress(if_busy); });
     return moved;
+  }
+
+  // Deadlines and deaths, also while something else keeps us busy: now and then, for it costs system calls.
+  void check_health() {
+    if (++turns_ % turns_between_looks != 0) return;
+    const auto now = Deadline::Clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + time_between_looks;
+    each([&](Communicator& one) { one.check_health(); });
   }
 
   void sleep() {
@@ -131,15 +162,24 @@ class Driver {
       most = std::min(most, one.patience());
     });
     if (bells.empty()) return;
-    Nap nap(bells);
-    if (progress()) return patience_.reset();
-    nap.sleep(most);
-    each([&](Communicator& one) { one.check_health(); });
-    others_.clear();
+    {
+      Nap nap(bells);
+      // Waits for a thread that is busy here: it may have looked before the nap was announced, and then
+      // leave.
+      if (progress(Communicator::IfBusy::wait)) return patience_.reset();
+      nap.sleep(most);
+    }
+    others_.clear();                   // after the nap: we may be the last to hold the bells' memory
+    turns_ = turns_between_looks - 1;  // look now
   }
+
+  static constexpr unsigned turns_between_looks = 256;
+  static constexpr auto time_between_looks = 10ms;
 
   Communicators own_, others_;
   Patience patience_;
+  unsigned turns_ = 0;
+  Deadline::Clock::time_point next_look_{};
 };
 
 bool done(const PendingCall& call) { return call.done.load(std::memory_order_acquire); }
@@ -170,16 +210,12 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator) {
 void keep_going(const std::shared_ptr<PendingCall>& call) { Registry::instance().add(call); }
 
 void start_progress_thread() {
-  static const bool started = [] {
-    std::thread([] {
-      while (true) {
-        Registry::instance().wait_for_work();
-        Driver({}).drive([] { return Registry::instance().communicators().empty(); });
-      }
-    }).detach();
-    return true;
-  }();
-  (void)started;
+  Registry::instance().need_thread([] {
+    while (true) {
+      Registry::instance().wait_for_work();
+      Driver({}).drive([] { return Registry::instance().communicators().empty(); });
+    }
+  });
 }
 
 }  // namespace rondo

@@ -6,9 +6,17 @@
 namespace rondo {
 namespace {
 
+// The chunks of a call, seen as one that only moves them.
+struct Moves {
+  CallKind kind;
+  int root;
+  const std::vector<Extents>& input;
+  const std::vector<Extents>& output;
+};
+
 class Exchange : public Collective {
  public:
-  Exchange(const Call& call, const Place& place) : transport_(place.transport) {
+  Exchange(const Moves& call, const Place& place) : transport_(place.transport) {
     // Each rank begins with its right neighbour, so that no receiver is everybody's first.
     for (int distance = 1; distance < place.size; ++distance) {
       const int to = (place.rank + distance) % place.size,
@@ -28,7 +36,7 @@ class Exchange : public Collective {
 
  private:
   // What this rank gives to `to`, and where it puts what `from` gives; nothing: an empty list.
-  static const Extents& sent(const Call& call, int rank, int to) {
+  static const Extents& sent(const Moves& call, int rank, int to) {
     switch (call.kind) {
       case CallKind::all_gather:
         return chunk(call.input, rank);
@@ -50,7 +58,7 @@ class Exchange : public Collective {
     return nothing();
   }
 
-  static const Extents& received(const Call& call, int rank, int from) {
+  static const Extents& received(const Moves& call, int rank, int from) {
     switch (call.kind) {
       case CallKind::all_gather:
       case CallKind::all_to_all:
@@ -86,7 +94,11 @@ class Exchange : public Collective {
 }  // namespace
 
 std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place) {
-  return std::make_unique<Exchange>(call, place);
+  return std::make_unique<Exchange>(Moves{call.kind, call.root, call.input, call.output}, place);
+}
+
+std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place) {
+  return std::make_unique<Exchange>(Moves{CallKind::all_gather, 0, call.output, call.output}, place);
 }
 
 }  // namespace rondo

@@ -89,12 +89,6 @@ class Expected {
   ByteCounts to_;
 };
 
-void add_difference(Traffic& sum, const Traffic& before, const Traffic& after) {
-  for (std::size_t c = 0; c < sum.sent.size(); ++c)
-    for (std::size_t peer = 0; peer < sum.sent[c].size(); ++peer)
-      sum.sent[c][peer] += after.sent[c][peer] - before.sent[c][peer];
-}
-
 }  // namespace
 
 std::uint64_t sum_of(const ByteCounts& counts) {
@@ -116,17 +110,32 @@ const std::string& Ledger::scope() const {
   return scopes_.empty() ? none : scopes_.back();
 }
 
-void Ledger::book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& before,
-                  const Traffic& after) {
+void Ledger::book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& moved) {
   const ByteCounts expected = expected_payload(call, algorithm, rank_, size_);
-  Traffic moved(size_);
-  add_difference(moved, before, after);
-  add_difference(total_, before, after);
-  LedgerRow& row = rows_.try_emplace({scope, call.kind, algorithm}, size_).first->second;
-  ++row.calls;
-  add_difference(row.measured, before, after);
-  for (std::size_t peer = 0; peer < expected.size(); ++peer) row.expected[peer] += expected[peer];
+  {
+    const std::lock_guard lock(mutex_);
+    total_ += moved;
+    LedgerRow& row = rows_.try_emplace({scope, call.kind, algorithm}, size_).first->second;
+    ++row.calls;
+    row.measured += moved;
+    for (std::size_t peer = 0; peer < expected.size(); ++peer) row.expected[peer] += expected[peer];
+  }
   if (strict_) check(call, algorithm, expected, moved);
+}
+
+void Ledger::book_refused(const Traffic& moved) {
+  const std::lock_guard lock(mutex_);
+  total_ += moved;
+}
+
+std::map<LedgerKey, LedgerRow> Ledger::rows() const {
+  const std::lock_guard lock(mutex_);
+  return rows_;
+}
+
+Traffic Ledger::total() const {
+  const std::lock_guard lock(mutex_);
+  return total_;
 }
 
 void Ledger::check(const Call& call, Algorithm algorithm, const ByteCounts& expected,
@@ -146,13 +155,14 @@ void Ledger::check(const Call& call, Algorithm algorithm, const ByteCounts& expe
 }
 
 void Ledger::reset() {
+  const std::lock_guard lock(mutex_);
   rows_.clear();
   total_ = Traffic(size_);
 }
 
 std::string Ledger::json() const {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const auto& [key, row] : rows_) {
+  for (const auto& [key, row] : this->rows()) {
     rows.push_back({{"scope", key.scope},
                     {"collective", name_of(key.kind)},
                     {"algorithm", name_of(key.algorithm)},
@@ -163,7 +173,9 @@ std::string Ledger::json() const {
                     {"protocol", sum_of(row.measured.of(ByteClass::protocol))},
                     {"sent_to", row.measured.of(ByteClass::payload)}});
   }
-  return nlohmann::ordered_json{{"rank", rank_}, {"size", size_}, {"rows", rows}}.dump(2);
+  // A scope's name is the caller's: what is not UTF-8 in it becomes a replacement character.
+  return nlohmann::ordered_json{{"rank", rank_}, {"size", size_}, {"rows", rows}}.dump(
+      2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace rondo

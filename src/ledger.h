@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct LedgerRow {
   explicit LedgerRow(int size) : expected(static_cast<std::size_t>(size)), measured(size) {}
 };
 
+// Scopes belong to the thread that makes the calls. The books may be read while another thread drives calls
+// to their end.
 class Ledger {
  public:
   Ledger(int rank, int size, bool strict) : rank_(rank), size_(size), strict_(strict), total_(size) {}
@@ -43,13 +46,15 @@ class Ledger {
   void end_scope();
   const std::string& scope() const;
 
-  // Books one finished call. In strict mode throws when payload or padding differ by a byte from the formula.
-  void book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& before,
-            const Traffic& after);
+  // Books the bytes of one finished call. In strict mode throws when payload or padding differ by a byte from
+  // the formula.
+  void book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& moved);
+  // A call that was refused has moved control lines only: they stand in the total, and in no row.
+  void book_refused(const Traffic& moved);
 
-  const std::map<LedgerKey, LedgerRow>& rows() const { return rows_; }
+  std::map<LedgerKey, LedgerRow> rows() const;
   // All bytes since the last reset.
-  const Traffic& total() const { return total_; }
+  Traffic total() const;
   bool strict() const { return strict_; }
   void reset();
   std::string json() const;
@@ -60,6 +65,7 @@ class Ledger {
   int rank_, size_;
   bool strict_;
   std::vector<std::string> scopes_;
+  mutable std::mutex mutex_;  // of what stands below
   std::map<LedgerKey, LedgerRow> rows_;
   Traffic total_;
 };

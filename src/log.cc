@@ -6,8 +6,9 @@ namespace rondo {
 
 spdlog::logger& logger() {
   // Not in spdlog's registry: the program that uses Rondo may use spdlog in its own way.
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("rondo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  // Never destroyed: the progress thread may outlive static objects.
+  static spdlog::logger* const instance = [] {
+    auto* made = new spdlog::logger("rondo", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%H:%M:%S.%e %P rondo %l: %v");
     made->set_level(spdlog::level::warn);
     return made;

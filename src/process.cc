@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -25,16 +27,19 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-std::uint64_t boot_hash() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return hash_of(id);
+// Empty where there is no such file. Out of descriptors is an error: we would take a process for another.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file && (errno == EMFILE || errno == ENFILE))
+    fail(ErrorKind::system, "opening {}: {}", path, std::strerror(errno));
+  return std::string((std::istreambuf_iterator<char>(file)), {});
 }
+
+std::uint64_t boot_hash() { return hash_of(text_of("/proc/sys/kernel/random/boot_id")); }
 
 // Field 22 of /proc/PID/stat. The name in field 2 may hold blanks and brackets: count from its last bracket.
 std::uint64_t start_time_of(std::int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = text_of("/proc/" + std::to_string(pid) + "/stat");
   const auto bracket = text.rfind(')');
   if (bracket == std::string::npos) return 0;
   std::istringstream fields(text.substr(bracket + 1));
@@ -69,8 +74,12 @@ std::shared_ptr<PeerProcess> PeerProcess::watch(const ProcessIdentity& identity)
   auto& known = watched[{identity.pid, identity.start_time}];
   if (auto peer = known.lock()) return peer;
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(identity.pid), 0)));
+  if (!pidfd && (errno == ENOSYS || errno == EPERM)) {
+    logger().info("no pidfd of process {}: its death shows only by a deadline", identity.pid);
+    return nullptr;
+  }
   if (!pidfd && errno != ESRCH)
-    fail(ErrorKind::system, "pidfd_open of process {}: errno {}", identity.pid, errno);
+    fail(ErrorKind::system, "pidfd_open of process {}: {}", identity.pid, std::strerror(errno));
   // Between its message and our look the process may have ended, and its number gone to another.
   if (start_time_of(identity.pid) != identity.start_time) pidfd.reset();
   auto peer = std::make_shared<PeerProcess>(std::move(pidfd));

@@ -27,7 +27,8 @@ ProcessIdentity this_process();
 // process share one watch for each peer process.
 class PeerProcess {
  public:
-  // Null for this process itself, and for one in another PID namespace, which cannot be watched.
+  // Null for this process itself, and for one that cannot be watched: in another PID namespace, or in a
+  // sandbox without pidfds.
   static std::shared_ptr<PeerProcess> watch(const ProcessIdentity& identity);
 
   explicit PeerProcess(Fd pidfd) : pidfd_(std::move(pidfd)) {}

@@ -30,8 +30,15 @@ class Walk {
 
 void reduce_extents(const Reduction& reduction, std::span<const Extents> sources, FirstSource first,
                     Result result, const Extents& target) {
-  std::vector<Walk> from(sources.begin(), sources.end());
   std::vector<const std::byte*> pieces(sources.size());
+  const auto one_piece = [](const Extents& extents) { return extents.size() == 1; };
+  if (one_piece(target) && std::all_of(sources.begin(), sources.end(), one_piece)) {
+    std::transform(sources.begin(), sources.end(), pieces.begin(),
+                   [](const Extents& extents) { return extents.front().data; });
+    return reduce(reduction, pieces, first, result, target.front().data,
+                  target.front().bytes / size_of(reduction.type));
+  }
+  std::vector<Walk> from(sources.begin(), sources.end());
   for (Walk to(target); !to.at_end();) {
     std::size_t bytes = to.left();
     for (const Walk& walk : from) bytes = std::min(bytes, walk.left());

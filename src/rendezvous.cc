@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "src/error.h"
+#include "src/lobby.h"
 #include "src/log.h"
 
 namespace rondo {
@@ -38,17 +38,26 @@ void send_frame(const Fd& socket, std::uint32_t verdict, Bytes bytes, Deadline d
   send_all(socket, bytes, deadline);
 }
 
-std::vector<std::byte> receive_frame(const Fd& socket, Deadline deadline) {
+struct Frame {
+  std::uint32_t verdict = 0;
+  std::vector<std::byte> bytes;
+
+  // The data; throws the verdict if it is one.
+  std::vector<std::byte> data() && {
+    if (verdict == 0) return std::move(bytes);
+    throw Error(static_cast<ErrorKind>(verdict - 1),
+                std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+};
+
+Frame receive_frame(const Fd& socket, Deadline deadline) {
   FrameHeader header{};
   receive_all(socket, std::as_writable_bytes(std::span(&header, 1)), deadline);
   if (header.bytes > most_frame_bytes)
     fail(ErrorKind::remote, "a message of {} bytes came at the start", header.bytes);
-  std::vector<std::byte> bytes(header.bytes);
-  receive_all(socket, bytes, deadline);
-  if (header.verdict != 0)
-    throw Error(static_cast<ErrorKind>(header.verdict - 1),
-                std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  return bytes;
+  Frame frame{header.verdict, std::vector<std::byte>(header.bytes)};
+  receive_all(socket, frame.bytes, deadline);
+  return frame;
 }
 
 // Tells everyone who came why there will be no communicator. Who cannot be told has left already.
@@ -64,21 +73,11 @@ void spread(const std::vector<Fd>& sockets, const Error& error) {
   }
 }
 
-// Somebody who has connected and not yet said hello.
-struct Visitor {
-  Fd socket;
-  Hello hello{};
-  std::size_t received = 0;
-
-  enum class State { waiting, complete, gone };
-  State read_more() {
-    auto room = std::as_writable_bytes(std::span(&hello, 1)).subspan(received);
-    const long got = receive_some(socket, room);
-    if (got < 0) return State::gone;
-    received += static_cast<std::size_t>(got);
-    return received == sizeof hello ? State::complete : State::waiting;
-  }
-};
+// Has the other side closed, or died?
+bool hung_up(const Fd& socket) {
+  pollfd entry{socket.get(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
 
 // Rank 0 while the others come.
 class Reception {
@@ -88,11 +87,14 @@ class Reception {
 
   std::vector<Fd> receive_all_ranks(const Fd& listener, Deadline deadline) {
     try {
+      Lobby lobby(listener, sizeof(Hello));
       while (come_ < size_ - 1) {
-        wait_for_visitors(listener, deadline);
-        while (Fd socket = accept_from(listener)) admit(std::move(socket));
-        hear_visitors();
+        if (auto guest = lobby.next_guest(earlier(deadline, Deadline::after(200ms))))
+          welcome(std::move(*guest));
+        else
+          look_around(deadline);
       }
+      tell_all_have_come(deadline);
       return std::move(members_);
     } catch (const Error& error) {
       spread(members_, error);
@@ -101,38 +103,29 @@ class Reception {
   }
 
  private:
-  // So many who do not say hello may wait at once; then the oldest must go.
-  static constexpr std::size_t most_visitors = 256;
-
-  void wait_for_visitors(const Fd& listener, Deadline deadline) {
-    std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
-    for (const Visitor& visitor : visitors_) entries.push_back({visitor.socket.get(), POLLIN, 0});
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(1h));
-    ::poll(entries.data(), entries.size(), static_cast<int>(left.count()));
+  void look_around(Deadline deadline) const {
+    for (int rank = 1; rank < size_; ++rank) {
+      const Fd& member = members_[static_cast<std::size_t>(rank)];
+      if (member && hung_up(member))
+        fail(ErrorKind::remote, "rank {} has ended before all ranks had come", rank);
+    }
     if (deadline.passed())
       fail(ErrorKind::timeout, "{} did not come to the start (world size {})", missing(), size_);
   }
 
-  void admit(Fd socket) {
-    if (visitors_.size() == most_visitors) visitors_.erase(visitors_.begin());
-    visitors_.push_back({std::move(socket)});
-  }
-
-  void hear_visitors() {
-    for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-      const Visitor::State state = visitor->read_more();
-      if (state == Visitor::State::waiting) {
-        ++visitor;
-        continue;
+  void tell_all_have_come(Deadline deadline) const {
+    for (int rank = 1; rank < size_; ++rank) {
+      try {
+        send_frame(members_[static_cast<std::size_t>(rank)], 0, {}, deadline);
+      } catch (const Error& error) {
+        fail(error.kind(), "rank {} was lost at the start: {}", rank, error.what());
       }
-      Visitor guest = std::move(*visitor);
-      visitor = visitors_.erase(visitor);
-      if (state == Visitor::State::complete) welcome(std::move(guest));
     }
   }
 
-  void welcome(Visitor guest) {
-    const Hello& hello = guest.hello;
+  void welcome(Lobby::Guest guest) {
+    Hello hello{};
+    std::memcpy(&hello, guest.greeting.data(), sizeof hello);
     if (hello.magic != hello_magic || hello.secret != place_.secret) {
       logger().info("turned a stranger away from the start");
       return;
@@ -149,7 +142,7 @@ class Reception {
     ++come_;
   }
 
-  [[noreturn]] void refuse(Visitor guest, const std::string& why) {
+  [[noreturn]] void refuse(Lobby::Guest guest, const std::string& why) {
     const Error error(ErrorKind::invalid_usage, why);
     std::vector<Fd> one;
     one.push_back(std::move(guest.socket));
@@ -171,15 +164,12 @@ class Reception {
   const int size_;
   int come_ = 0;
   std::vector<Fd> members_;  // by rank; rank 0's own stays empty
-  std::vector<Visitor> visitors_;
 };
 
 // Rank 0's side of the star.
 class Center : public Rendezvous {
  public:
-  Center(std::vector<Fd> members, Deadline deadline) : members_(std::move(members)) {
-    for (const Fd& member : others()) send_frame(member, 0, {}, deadline);
-  }
+  explicit Center(std::vector<Fd> members) : members_(std::move(members)) {}
 
   std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) override {
     try {
@@ -200,7 +190,7 @@ class Center : public Rendezvous {
     std::vector<std::vector<std::byte>> all{{mine.begin(), mine.end()}};
     for (const Fd& member : others()) {
       try {
-        all.push_back(receive_frame(member, deadline));
+        all.push_back(receive_frame(member, deadline).data());
       } catch (const Error& error) {
         fail(error.kind(), "rank {} was lost at the start: {}", all.size(), error.what());
       }
@@ -217,13 +207,27 @@ class Spoke : public Rendezvous {
   Spoke(Fd center, int size) : center_(std::move(center)), size_(size) {}
 
   std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) override {
-    send_frame(center_, 0, mine, deadline);
+    try {
+      send_frame(center_, 0, mine, deadline);
+    } catch (const Error& error) {
+      // Rank 0 has closed: its verdict, if it left one, is read below.
+      if (error.kind() != ErrorKind::remote) throw;
+    }
     std::vector<std::vector<std::byte>> all;
-    for (int rank = 0; rank < size_; ++rank) all.push_back(receive_frame(center_, deadline));
+    for (int rank = 0; rank < size_; ++rank)
+      all.push_back(from_center(deadline.extended(verdict_grace)).data());
     return all;
   }
 
  private:
+  Frame from_center(Deadline deadline) const {
+    try {
+      return receive_frame(center_, deadline);
+    } catch (const Error& error) {
+      fail(error.kind(), "rank 0 was lost at the start: {}", error.what());
+    }
+  }
+
   Fd center_;
   int size_;
 };
@@ -239,17 +243,19 @@ class Alone : public Rendezvous {
 std::unique_ptr<Rendezvous> join(const MeetingPlace& place, int rank, int size, Deadline deadline) {
   Fd center = connect_to(place.endpoint, deadline);
   const Hello hello{hello_magic, rank, size, place.secret};
+  Frame welcome;
   try {
     send_all(center, std::as_bytes(std::span(&hello, 1)), deadline);
-    const Deadline verdict =
-        deadline.is_never() ? deadline : Deadline::after(deadline.left(1h) + verdict_grace);
-    receive_frame(center, verdict);
+    welcome = receive_frame(center, deadline.extended(verdict_grace));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::remote) throw;
     fail(ErrorKind::remote,
-         "rank 0 at {} turned this rank {} away (a wrong RONDO_SECRET, or another job's door?)",
+         "rank 0 at {} closed the connection of rank {}: it has ended, or turned us away (a wrong "
+         "RONDO_SECRET, "
+         "or another job's door?)",
          place.endpoint.text(), rank);
   }
+  std::move(welcome).data();
   return std::make_unique<Spoke>(std::move(center), size);
 }
 
@@ -271,10 +277,17 @@ std::unique_ptr<Rendezvous> meet(MeetingPlace place, int rank, int size, Deadlin
   if (size == 1) return std::make_unique<Alone>();
   if (rank != 0) return join(place, rank, size, deadline);
   const Fd listener = place.listener ? std::move(place.listener) : listen_on(place.endpoint);
-  return std::make_unique<Center>(Reception(place, size).receive_all_ranks(listener, deadline), deadline);
+  return std::make_unique<Center>(Reception(place, size).receive_all_ranks(listener, deadline));
 }
 
-void agree(Rendezvous& rendezvous, const std::string& my_error, const char* doing, Deadline deadline) {
+void together(Rendezvous& rendezvous, const char* doing, Deadline deadline,
+              const std::function<void()>& part) {
+  std::string my_error;
+  try {
+    part();
+  } catch (const std::exception& error) {
+    my_error = error.what();
+  }
   const auto all = rendezvous.exchange(std::as_bytes(std::span(my_error)), deadline);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;

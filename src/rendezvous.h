@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +34,8 @@ struct MeetingPlace {
 // claim one rank, or when they name different sizes; then all who came get the same error.
 std::unique_ptr<Rendezvous> meet(MeetingPlace place, int rank, int size, Deadline deadline);
 
-// Throws on every rank when one of them has an error to tell; an empty text is none. `doing` names the step.
-void agree(Rendezvous& rendezvous, const std::string& my_error, const char* doing, Deadline deadline);
+// Runs each rank's part of a step; one rank's failure becomes everybody's. `doing` names the step.
+void together(Rendezvous& rendezvous, const char* doing, Deadline deadline,
+              const std::function<void()>& part);
 
 }  // namespace rondo

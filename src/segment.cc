@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -19,11 +20,12 @@ constexpr std::size_t page_bytes = 4096;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
-// Where the parts lie: failure, then rank lines, then stream lines, then from a page on the streams' data.
+// Where the parts lie: failure, meeting, then rank lines, then stream lines, then from a page on the streams'
+// data.
 struct Layout {
   Layout(int ranks, std::size_t stream_bytes)
       : streams(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * channel_count),
-        rank_lines(sizeof(Failure)),
+        rank_lines(sizeof(Failure) + sizeof(Meeting)),
         stream_lines(rank_lines + static_cast<std::size_t>(ranks) * sizeof(RankLines)),
         data(whole_pages(stream_lines + streams * sizeof(StreamLines))),
         stream_stride(whole_pages(stream_bytes)),
@@ -46,6 +48,18 @@ void check_file_size_limit(std::size_t bytes) {
          limit.rlim_cur);
 }
 
+// In small parts: a signal interrupts fallocate, which then gives back all that it took in this call.
+void allocate(const Fd& memory, std::size_t bytes) {
+  constexpr std::size_t part = 16 * page_bytes;
+  for (std::size_t offset = 0; offset < bytes;) {
+    const std::size_t size = std::min(part, bytes - offset);
+    if (::fallocate(memory.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0)
+      offset += size;
+    else if (errno != EINTR)
+      fail_memory("fallocate", bytes);
+  }
+}
+
 }  // namespace
 
 Fd Segment::create(int ranks, std::size_t stream_bytes) {
@@ -56,8 +70,7 @@ Fd Segment::create(int ranks, std::size_t stream_bytes) {
   if (::ftruncate(memory.get(), static_cast<off_t>(layout.total)) != 0)
     fail_memory("ftruncate", layout.total);
   // The control lines are taken at once, the streams when they are first used.
-  if (::fallocate(memory.get(), 0, 0, static_cast<off_t>(layout.data)) != 0)
-    fail_memory("fallocate", layout.data);
+  allocate(memory, layout.data);
   // No rank may pull the memory away from under another.
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     fail_memory("sealing", layout.total);
@@ -89,6 +102,8 @@ Segment::~Segment() { ::munmap(base_, Layout(ranks_, stream_bytes_).total); }
 // The memory starts as zeros, which is the initial value of every atomic in it.
 Failure& Segment::failure() const { return *reinterpret_cast<Failure*>(base_); }
 
+Meeting& Segment::meeting() const { return *reinterpret_cast<Meeting*>(base_ + sizeof(Failure)); }
+
 RankLines& Segment::rank(int rank) const {
   return reinterpret_cast<RankLines*>(base_ + Layout(ranks_, stream_bytes_).rank_lines)[rank];
 }
@@ -109,7 +124,10 @@ std::span<std::byte> Segment::stream_data(int from, int to, Channel channel) con
 
 void Segment::reserve_stream(int from, int to, Channel channel) const {
   const std::size_t bytes = whole_pages(stream_bytes_);
-  if (::madvise(stream_data(from, to, channel).data(), bytes, MADV_POPULATE_WRITE) == 0) return;
+  int result;
+  do result = ::madvise(stream_data(from, to, channel).data(), bytes, MADV_POPULATE_WRITE);
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return;
   // Kernels before 5.14 do not know the advice: pages then come as they are touched.
   if (errno != EINVAL) fail_memory("reserving", bytes);
 }

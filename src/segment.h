@@ -21,10 +21,12 @@ struct CallDescriptor {
   std::uint64_t scalar;  // bits of a pre-multiplied sum's factor
   std::int32_t root;
   std::uint8_t kind, type, op, members;
+
+  friend bool operator==(const CallDescriptor&, const CallDescriptor&) = default;
 };
 
 // A rank's call number n stands in line n % 2. Two lines are enough: who publishes call n + 2 has finished
-// call n + 1, for which every rank has published its descriptor, hence has read all those of call n.
+// call n + 1, for which every rank has arrived, hence has read all descriptors of call n.
 struct alignas(64) CallLine {
   std::atomic<std::uint64_t> sequence;  // stored last, with release: the descriptor below is then whole
   CallDescriptor descriptor;
@@ -33,7 +35,15 @@ struct alignas(64) CallLine {
 struct RankLines {
   Doorbell bell;
   alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
+  std::atomic<std::uint32_t> left;                   // 1: this rank has let the communicator go
   CallLine calls[2];
+};
+
+// Where ranks meet at call n: each counts itself in arrived[n % 2], and the last one sets gathered to n and
+// wakes the others, so that nobody is woken before there is something to do.
+struct alignas(64) Meeting {
+  std::atomic<std::uint32_t> arrived[2];
+  alignas(64) std::atomic<std::uint64_t> gathered;
 };
 
 // Free-running byte counters of a stream. Each has one writer, and a line of its own.
@@ -67,6 +77,7 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   Failure& failure() const;
+  Meeting& meeting() const;
   RankLines& rank(int rank) const;
   StreamLines& stream(int from, int to, Channel channel) const;
   std::size_t stream_bytes() const { return stream_bytes_; }

@@ -31,10 +31,12 @@ long long whole_number(const char* name, const std::string& value, long long low
   return number;
 }
 
-std::size_t byte_count(const char* name, std::size_t fallback, const char* expected) {
+std::size_t byte_count(const char* name, std::size_t fallback, long long unit, const char* expected) {
   const auto value = variable(name);
   if (!value) return fallback;
-  return static_cast<std::size_t>(whole_number(name, *value, 64, 1 << 30, expected));
+  const long long bytes = whole_number(name, *value, 64, 1 << 30, expected);
+  if (bytes % unit != 0) bad_value(name, *value, expected);
+  return static_cast<std::size_t>(bytes);
 }
 
 std::chrono::milliseconds seconds(const char* name, std::chrono::milliseconds fallback) {
@@ -99,9 +101,11 @@ Algorithm parse_algorithm(const std::string& source, const std::string& value) {
 Settings Settings::from_environment() {
   Settings settings;
   if (const auto value = variable("RONDO_ALGO")) settings.algorithm = parse_algorithm("RONDO_ALGO", *value);
-  const char* bytes = "a whole number of bytes from 64 to 1073741824";
-  settings.buffer_bytes = byte_count("RONDO_BUFFER_BYTES", settings.buffer_bytes, bytes);
-  settings.slice_bytes = byte_count("RONDO_SLICE_BYTES", settings.slice_bytes, bytes);
+  settings.buffer_bytes = byte_count("RONDO_BUFFER_BYTES", settings.buffer_bytes, 1,
+                                     "a whole number of bytes from 64 to 1073741824");
+  // A slice holds whole elements of every type.
+  settings.slice_bytes = byte_count("RONDO_SLICE_BYTES", settings.slice_bytes, 8,
+                                    "a multiple of 8 from 64 to 1073741824 (bytes)");
   settings.timeout = seconds("RONDO_TIMEOUT", settings.timeout);
   settings.strict = flag("RONDO_STRICT", settings.strict);
   settings.debug = debug_level();

@@ -89,10 +89,24 @@ int finish_connecting(const Fd& socket, Deadline deadline) {
   return error;
 }
 
+// Who tries a free port of the range from which clients get theirs may be given that very port, and then be
+// connected to itself.
+bool connected_to_itself(const Fd& socket) {
+  Address mine, peer;
+  mine.length = peer.length = sizeof mine.storage;
+  return ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine.storage), &mine.length) == 0 &&
+         ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 &&
+         mine.storage.ss_family != AF_UNIX && mine.length == peer.length &&
+         std::memcmp(&mine.storage, &peer.storage, mine.length) == 0;
+}
+
 int try_connect(const Fd& socket, const Address& address, Deadline deadline) {
-  if (::connect(socket.get(), address.get(), address.length) == 0) return 0;
-  if (errno == EINPROGRESS || errno == EINTR) return finish_connecting(socket, deadline);
-  return errno;
+  int error = 0;
+  if (::connect(socket.get(), address.get(), address.length) != 0) {
+    error = errno;
+    if (error == EINPROGRESS || error == EINTR) error = finish_connecting(socket, deadline);
+  }
+  return error == 0 && connected_to_itself(socket) ? ECONNREFUSED : error;
 }
 
 void need_ready(const Fd& socket, short events, Deadline deadline, const char* doing) {
@@ -125,6 +139,8 @@ Fd listen_on(const Endpoint& endpoint) {
     setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   }
   if (::bind(listener.get(), address.get(), address.length) != 0) {
+    if (errno == EADDRINUSE && !endpoint.unix_name.empty())
+      fail(ErrorKind::invalid_usage, "two processes claim rank 0 of one communicator");
     if (errno == EADDRINUSE)
       fail(ErrorKind::system,
            "{} is in use by another program or job: choose another port with RONDO_MASTER_PORT",

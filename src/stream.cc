@@ -16,8 +16,9 @@ Stream::Stream() { start_progress_thread(); }
 void Stream::submit(Communicator& communicator, Call call) {
   const std::lock_guard lock(mutex_);
   std::erase_if(calls_, [](const auto& one) { return done(*one) && !one->error; });
-  const auto started = communicator.start(std::move(call), calls_.empty() ? nullptr : calls_.back());
+  const auto started = communicator.start(std::move(call), last_.lock());
   calls_.push_back(started);
+  last_ = started;
   keep_going(started);
 }
 
@@ -31,7 +32,9 @@ void Stream::synchronize() { wait_for_all(take_calls()); }
 bool Stream::query() {
   {
     const std::lock_guard lock(mutex_);
-    if (!std::all_of(calls_.begin(), calls_.end(), [](const auto& one) { return done(*one); })) return false;
+    // Calls end in the order of the stream.
+    const auto last = last_.lock();
+    if (last && !done(*last)) return false;
   }
   synchronize();
   return true;

@@ -26,6 +26,7 @@ class Stream {
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<PendingCall>> calls_;  // not seen to be done well
+  std::weak_ptr<PendingCall> last_;                  // also while somebody waits for what was in calls_
 };
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 // call's arguments, so that they can be held against a formula.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,14 @@ struct Traffic {
 
   void count(ByteClass byte_class, int peer, std::uint64_t bytes) {
     sent[static_cast<std::size_t>(byte_class)][static_cast<std::size_t>(peer)] += bytes;
+  }
+  void clear() {
+    for (ByteCounts& counts : sent) std::fill(counts.begin(), counts.end(), 0);
+  }
+  Traffic& operator+=(const Traffic& other) {
+    for (std::size_t c = 0; c < sent.size(); ++c)
+      for (std::size_t peer = 0; peer < sent[c].size(); ++peer) sent[c][peer] += other.sent[c][peer];
+    return *this;
   }
   const ByteCounts& of(ByteClass byte_class) const { return sent[static_cast<std::size_t>(byte_class)]; }
 };

@@ -31,8 +31,8 @@ class Transport {
   virtual bool done(Ticket ticket) const = 0;
   // Moves what can be moved now and never blocks. True if anything moved.
   virtual bool progress() = 0;
-  // Bytes that this rank has moved, counted where they are copied. The communicator adds its own control
-  // lines.
+  // Bytes that this rank has moved since the communicator last booked them, counted where they are copied.
+  // The communicator adds its own control lines.
   virtual Traffic& traffic() = 0;
 };
 

@@ -72,7 +72,8 @@ class StreamEnd {
 
 class SendEnd : public StreamEnd {
  public:
-  using StreamEnd::StreamEnd;
+  SendEnd(StreamLines& lines, std::span<std::byte> data, Doorbell& peer_bell, int peer)
+      : StreamEnd(lines, data, peer_bell, peer), written_(lines.written), read_(lines.read) {}
 
   bool progress(Traffic& traffic) {
     return advance([&](const std::byte* from, std::size_t wanted, const Transfer& transfer) {
@@ -92,12 +93,14 @@ class SendEnd : public StreamEnd {
   }
 
  private:
-  std::uint64_t written_ = 0, read_ = 0;  // ours, and what we know of the receiver's
+  std::uint64_t written_, read_;  // ours, and what we know of the receiver's
 };
 
 class ReceiveEnd : public StreamEnd {
  public:
-  using StreamEnd::StreamEnd;
+  // Nothing is known of the sender at first: it may have written before this end was made.
+  ReceiveEnd(StreamLines& lines, std::span<std::byte> data, Doorbell& peer_bell, int peer)
+      : StreamEnd(lines, data, peer_bell, peer), written_(lines.read), read_(lines.read) {}
 
   bool progress() {
     return advance([&](std::byte* to, std::size_t wanted, const Transfer&) {
@@ -113,7 +116,7 @@ class ReceiveEnd : public StreamEnd {
   }
 
  private:
-  std::uint64_t written_ = 0, read_ = 0;
+  std::uint64_t written_, read_;
 };
 
 class ShmTransport : public Transport {

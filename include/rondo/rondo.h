@@ -6,7 +6,10 @@
  *    rondoStreamCreate a call returns at once, and the calls of one stream run in order.
  *  - Every wait has a deadline (rondoConfig_t.timeout_ms), checks for abort and for a dead peer.
  *  - Calls that do not match between ranks (count, type, operator, root, call) fail on every rank with
- *    rondoInvalidUsage before any byte is moved; the communicator stays usable.
+ *    rondoInvalidUsage before any byte is moved; the communicator stays usable. A receive that does not fit
+ * its send fails too, but then the communicator is of no more use.
+ *  - A forked child cannot use its parent's communicators: its calls fail with rondoInvalidUsage, and disturb
+ *    nobody.
  *
  * Threading: calls on different communicators may run at the same time in different threads. Calls on one
  * communicator are made by one thread at a time, except rondoCommAbort, rondoCommGetAsyncError and
@@ -109,7 +112,8 @@ RONDO_API const char* rondoGetLastError(rondoComm_t comm);
  * behind it: the ranks find one another when they call rondoCommInitRank. */
 RONDO_API rondoResult_t rondoGetUniqueId(rondoUniqueId* id);
 /* Collective over nranks processes or threads of this host. Fails in time, naming the ranks, when one does
- * not come, when two claim one rank, or when they name different sizes. */
+ * not come, when two claim one rank, or when they name different sizes. Waits for all ranks, inside a group
+ * too: one thread makes several ranks with rondoCommInitAll. */
 RONDO_API rondoResult_t rondoCommInitRank(rondoComm_t* comm, int nranks, rondoUniqueId id, int rank);
 RONDO_API rondoResult_t rondoCommInitRankConfig(rondoComm_t* comm, int nranks, rondoUniqueId id, int rank,
                                                 const rondoConfig_t* config);
@@ -125,7 +129,8 @@ RONDO_API rondoResult_t rondoCommSplit(rondoComm_t comm, int color, int key, ron
                                        const rondoConfig_t* config);
 /* Waits until every call made on comm so far is done. */
 RONDO_API rondoResult_t rondoCommFinalize(rondoComm_t comm);
-/* Frees comm; waits for no peer. Calls still pending on streams fail. The handle is invalid from then on. */
+/* Frees comm; waits for no peer. Calls still pending on streams fail, on every rank. The handle is invalid
+ * from then on; a peer that waits for a call of this rank is told. */
 RONDO_API rondoResult_t rondoCommDestroy(rondoComm_t comm);
 /* Ends every pending call of comm on every rank with rondoAborted, and frees comm. Never waits for a peer. */
 RONDO_API rondoResult_t rondoCommAbort(rondoComm_t comm);
@@ -133,7 +138,7 @@ RONDO_API rondoResult_t rondoCommAbort(rondoComm_t comm);
 RONDO_API rondoResult_t rondoCommGetAsyncError(rondoComm_t comm, rondoResult_t* async_error);
 RONDO_API rondoResult_t rondoCommCount(const rondoComm_t comm, int* count);
 RONDO_API rondoResult_t rondoCommUserRank(const rondoComm_t comm, int* rank);
-/* Sets the deadline of the calls made from now on; 0: never. */
+/* Sets the deadline of the calls made from now on, at most 10^9 ms; 0: never. */
 RONDO_API rondoResult_t rondoCommSetTimeout(rondoComm_t comm, int64_t timeout_ms);
 
 /* ---- operators ---- */

@@ -1,0 +1,178 @@
+// `rondo ledger`: both models on local ranks, every byte against the documents.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "cli/local_ranks.h"
+#include "cli/qwen3_options.h"
+#include "cli/report_table.h"
+#include "models/fsdp_report.h"
+#include "models/generator.h"
+#include "models/megatron_report.h"
+#include "src/gather_bytes.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* about =
+    "Runs a training step of document 1's Qwen3 decoder under FSDP and of document 2's tensor-parallel "
+    "block,\n"
+    "and sets the bytes that were counted where they moved beside the formula and the document. Every\n"
+    "collective is checked to the byte as it ends; exit status 1 if any row differs.\n"
+    "\n"
+    "Examples:\n"
+    "  rondo ledger                               4 ranks, document sizes, ring\n"
+    "  rondo ledger --ranks 3 --algo direct       uneven shares: the matrix shows who sends more\n"
+    "  rondo ledger --reduce f32                  gradients reduced in f32, PyTorch's default\n"
+    "  rondo ledger --layers 8 --type bf16 --json rows for machines\n"
+    "  rondo ledger --conjugates dual             the other pair of backward operators of document 2";
+
+struct LedgerOptions {
+  std::optional<int> ranks;
+  std::string algorithm = "ring";
+  Qwen3Choice qwen3;
+  TokenShape samples{2, 8};
+  MegatronConfig megatron;
+  std::string conjugates = "megatron";
+  bool json = false;
+};
+
+struct Measured {
+  std::vector<ReportRow> rows;
+  std::vector<std::uint64_t> fsdp_matrix, tp_matrix;
+};
+
+std::vector<std::int64_t> sample_ids(TokenShape shape, std::size_t vocabulary, int rank) {
+  std::vector<std::int64_t> ids(shape.tokens());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] =
+        static_cast<std::int64_t>(splitmix64(static_cast<std::uint64_t>(rank) * ids.size() + i) % vocabulary);
+  return ids;
+}
+
+void append(std::vector<ReportRow>& rows, std::vector<ReportRow> more) {
+  rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
+  const FsdpTypes types = options.qwen3.types();
+  Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.samples.length});
+  model.initialize_fresh(0);
+  communicator.ledger().reset();
+  model.forward(sample_ids(options.samples, options.qwen3.config.vocab_size, communicator.rank()),
+                options.samples);
+  model.backward();
+  model.step({}, 1);
+  // Before the rows are merged, which moves bytes of its own.
+  measured.fsdp_matrix = ledger_matrix(communicator, ByteClass::payload);
+  append(measured.rows, merge_rows(communicator, fsdp_rows(model, types, 1)));
+}
+
+void measure_megatron(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
+  const MegatronConfig& config = options.megatron;
+  std::vector<MegatronWeights> layers;
+  layers.push_back(generated_shard(config, 0, communicator.rank(), communicator.size()));
+  MegatronModel model(communicator, config, std::move(layers));
+  const std::vector<float> x = generated_input(config, "x");
+  communicator.ledger().reset();
+  const std::span<const float> out = model.forward(x);
+  std::vector<float> gradient(out.size());
+  mean_loss(out, gradient);
+  model.backward(gradient);
+  measured.tp_matrix = ledger_matrix(communicator, ByteClass::payload);
+  append(measured.rows, merge_rows(communicator, megatron_rows(communicator, config, {})));
+}
+
+void print_text(const Communicator& communicator, const LedgerOptions& options, const Measured& measured) {
+  fmt::print("{} ranks on this host, {} collectives; parameters {}, gradients reduced in {}\n",
+             communicator.size(), options.algorithm, options.qwen3.type,
+             options.qwen3.reduce.empty() ? options.qwen3.type : options.qwen3.reduce);
+  print_report(measured.rows);
+  fmt::print("\nBytes that each rank sent to each other in the step of the first model:\n");
+  print_matrix(measured.fsdp_matrix, communicator.size());
+  fmt::print("and of the second:\n");
+  print_matrix(measured.tp_matrix, communicator.size());
+  const std::size_t wrong = inexact_rows(measured.rows);
+  fmt::print("\n{}\n",
+             wrong == 0 ? fmt::format("All {} rows are exact: measured - expected = 0 bytes on every rank.",
+                                      measured.rows.size())
+                        : fmt::format("{} of {} rows are NOT exact.", wrong, measured.rows.size()));
+}
+
+void print_json(const Communicator& communicator, const LedgerOptions& options, const Measured& measured) {
+  fmt::print("{}\n",
+             nlohmann::ordered_json{
+                 {"ranks", communicator.size()},
+                 {"algorithm", options.algorithm},
+                 {"rows", report_json(measured.rows)},
+                 {"matrix", {{"qwen3 fsdp", measured.fsdp_matrix}, {"megatron tp", measured.tp_matrix}}}}
+                 .dump(2));
+}
+
+void run_ledger(Communicator& communicator, const LedgerOptions& options) {
+  Measured measured;
+  measure_fsdp(communicator, options, measured);
+  measure_megatron(communicator, options, measured);
+  if (communicator.rank() == 0)
+    options.json ? print_json(communicator, options, measured) : print_text(communicator, options, measured);
+  if (inexact_rows(measured.rows) > 0) fail(ErrorKind::internal, "the ledger does not balance");
+}
+
+CommunicatorOptions communicator_options(const LedgerOptions& options) {
+  CommunicatorOptions result;
+  result.settings.strict = true;
+  result.settings.algorithm = parse_algorithm("--algo", options.algorithm);
+  return result;
+}
+
+void check_options(LedgerOptions& options) {
+  options.qwen3.types();
+  require_valid(options.qwen3.config, "sizes");
+  if (options.samples.length < 2)
+    fail(ErrorKind::invalid_argument,
+         "--length {}: expected at least 2 tokens, of which the last is only a label",
+         options.samples.length);
+  options.megatron.conjugates = options.conjugates == "dual" ? Conjugates::dual : Conjugates::megatron;
+}
+
+}  // namespace
+
+void add_ledger_command(CLI::App& app) {
+  const auto options = std::make_shared<LedgerOptions>();
+  CLI::App* command = app.add_subcommand("ledger", "Every byte of both models against the documents");
+  command->add_option("-n,--ranks", options->ranks, "Number of local ranks (4)");
+  command->add_option("--algo", options->algorithm, "ring or direct")
+      ->check(CLI::IsMember({"ring", "direct"}))
+      ->capture_default_str();
+  add_type_options(*command, options->qwen3);
+  add_size_options(*command, options->qwen3);
+  const char* group = "Sizes of the work";
+  const auto size = [&](const char* name, std::size_t& value, const char* what) {
+    command->add_option(name, value, what)
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str()
+        ->group(group);
+  };
+  size("--samples", options->samples.samples, "Samples a rank, first model");
+  size("--length", options->samples.length, "Tokens a sample, first model");
+  size("--vocab", options->qwen3.config.vocab_size, "Vocabulary, first model");
+  size("--tp-batch", options->megatron.batch, "Samples, second model");
+  size("--tp-seq", options->megatron.sequence, "Tokens a sample, second model");
+  size("--tp-hidden", options->megatron.hidden, "Width, second model");
+  size("--tp-heads", options->megatron.heads, "Heads, second model");
+  command->add_option("--conjugates", options->conjugates, "megatron or dual, second model")
+      ->check(CLI::IsMember({"megatron", "dual"}))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Rows for machines");
+  command->footer(about);
+  command->callback([options] {
+    check_options(*options);
+    const auto body = [options](Communicator& communicator) { run_ledger(communicator, *options); };
+    finish_with(run_local_ranks(options->ranks, communicator_options(*options), body));
+  });
+}
+
+}  // namespace rondo

@@ -1,0 +1,374 @@
+// Reductions against a slow reference written apart from them: every type, operator, number of sources, count
+// and misalignment; then the numbers that went wrong elsewhere.
+#include "kernels/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/half.h"
+#include "tests/typed_buffer.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::size_t most_elements = 70;
+
+bool is_float(DataType type) {
+  return type == DataType::f16 || type == DataType::f32 || type == DataType::f64 || type == DataType::bf16;
+}
+
+std::vector<ReduceOp> all_ops() {
+  std::vector<ReduceOp> ops;
+  for (int number = 0; number < reduce_op_count; ++number) ops.push_back(static_cast<ReduceOp>(number));
+  return ops;
+}
+
+// ---- the reference: one element at a time, integers in 128 bits and cut at the end ----
+
+double reference_float(ReduceOp op, const std::vector<double>& values, double factor, bool single) {
+  const auto rounded = [&](double value) {
+    return single ? static_cast<double>(static_cast<float>(value)) : value;
+  };
+  const auto scaled = [&](double value) {
+    return op == ReduceOp::premul_sum ? rounded(value * factor) : value;
+  };
+  double result = scaled(values[0]);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const double value = scaled(values[i]);
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::avg:
+      case ReduceOp::premul_sum:
+        result = rounded(result + value);
+        break;
+      case ReduceOp::prod:
+        result = rounded(result * value);
+        break;
+      case ReduceOp::max:
+        result = std::isnan(result) || std::isnan(value) ? NAN
+                 : result == value                       ? (std::signbit(result) ? value : result)
+                                                         : std::fmax(result, value);
+        break;
+      case ReduceOp::min:
+        result = std::isnan(result) || std::isnan(value) ? NAN
+                 : result == value                       ? (std::signbit(result) ? result : value)
+                                                         : std::fmin(result, value);
+        break;
+    }
+  }
+  return op == ReduceOp::avg ? rounded(result / static_cast<double>(values.size())) : result;
+}
+
+template <typename T>
+T reference_integer(ReduceOp op, const std::vector<T>& values, T factor) {
+  __extension__ using Wide = __int128;
+  const auto wrapped = [](Wide value) { return static_cast<Wide>(static_cast<T>(value)); };
+  const auto scaled = [&](T value) {
+    return op == ReduceOp::premul_sum ? wrapped(Wide{value} * factor) : Wide{value};
+  };
+  Wide result = scaled(values[0]);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const Wide value = scaled(values[i]);
+    if (op == ReduceOp::prod)
+      result = wrapped(result * value);
+    else if (op == ReduceOp::max)
+      result = std::max(result, value);
+    else if (op == ReduceOp::min)
+      result = std::min(result, value);
+    else
+      result = wrapped(result + value);
+  }
+  if (op == ReduceOp::avg) result /= static_cast<Wide>(values.size());
+  return static_cast<T>(result);
+}
+
+using Memory = std::vector<std::byte>;
+
+Memory reference(DataType type, ReduceOp op, const std::vector<Memory>& sources, std::uint64_t scalar) {
+  Memory result(sources[0].size());
+  with_type(type, [&](auto element) {
+    using T = decltype(element);
+    const auto element_of = [](const std::byte* from, std::size_t i) {
+      T value;
+      std::memcpy(&value, from + i * sizeof(T), sizeof value);
+      return value;
+    };
+    const auto* scalar_bytes = reinterpret_cast<const std::byte*>(&scalar);
+    for (std::size_t i = 0; i < result.size() / sizeof(T); ++i) {
+      std::byte* to = result.data() + i * sizeof(T);
+      if constexpr (std::is_integral_v<T>) {
+        std::vector<T> values;
+        for (const Memory& source : sources) values.push_back(element_of(source.data(), i));
+        const T value = reference_integer<T>(op, values, element_of(scalar_bytes, 0));
+        std::memcpy(to, &value, sizeof value);
+      } else {
+        std::vector<double> values;
+        for (const Memory& source : sources)
+          values.push_back(get_element(source.data() + i * sizeof(T), type));
+        set_element(to, type,
+                    reference_float(op, values, get_element(scalar_bytes, type), type != DataType::f64));
+      }
+    }
+  });
+  return result;
+}
+
+// Any bits for integers; for floats numbers whose sums round, and now and then zeros, infinities and NaN.
+Memory random_elements(DataType type, std::size_t count, std::mt19937& random) {
+  Memory memory(count * size_of(type));
+  if (!is_float(type)) {
+    for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+    return memory;
+  }
+  const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-24, -0x1p-130, 60000};
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool special = random() % 8 == 0;
+    const double value =
+        std::ldexp(static_cast<double>(random()) / 4294967296.0 - 0.5, static_cast<int>(random() % 16));
+    set_element(memory.data() + i * size_of(type), type, special ? specials[random() % 8] : value);
+  }
+  return memory;
+}
+
+// Bits must be the same, but for what kind of NaN.
+bool same(DataType type, const std::byte* a, const std::byte* b, std::size_t count) {
+  if (std::memcmp(a, b, count * size_of(type)) == 0) return true;
+  if (!is_float(type)) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = i * size_of(type);
+    if (std::memcmp(a + at, b + at, size_of(type)) == 0) continue;
+    if (!std::isnan(get_element(a + at, type)) || !std::isnan(get_element(b + at, type))) return false;
+  }
+  return true;
+}
+
+std::uint64_t factor_of(DataType type, double value) {
+  std::uint64_t scalar = 0;
+  set_element(reinterpret_cast<std::byte*>(&scalar), type, value);
+  return scalar;
+}
+
+class Reduce : public ::testing::TestWithParam<DataType> {
+ protected:
+  // Puts source number s `misalign + s` bytes off, the target likewise, and reduces the first `count`
+  // elements.
+  void reduce_and_compare(const Reduction& reduction, const std::vector<Memory>& sources,
+                          const Memory& expected, std::size_t count, std::size_t misalign) {
+    const DataType type = GetParam();
+    const std::size_t bytes = count * size_of(type);
+    std::vector<const std::byte*> pieces;
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      std::byte* at = arena_[s].data() + (misalign + s) % 8;
+      if (bytes > 0) std::memcpy(at, sources[s].data(), bytes);
+      pieces.push_back(at);
+    }
+    Memory& target = arena_[sources.size()];
+    std::fill(target.begin(), target.end(), sentinel);
+    std::byte* to = target.data() + guard + misalign;
+    reduce(reduction, pieces, FirstSource::input, Result::complete, to, count);
+    ASSERT_TRUE(same(type, to, expected.data(), count))
+        << name_of(type) << " " << name_of(reduction.op) << ", " << sources.size() << " sources, count "
+        << count << ", misaligned by " << misalign;
+    for (std::byte* byte = target.data(); byte < target.data() + target.size(); ++byte)
+      if (byte < to || byte >= to + bytes) {
+        ASSERT_EQ(*byte, sentinel) << "written at " << byte - to;
+      }
+  }
+
+  static constexpr std::size_t guard = 32;
+  static constexpr std::byte sentinel{0xA5};
+  std::vector<Memory> arena_{6, Memory(1600 * 8 + 2 * guard + 8)};
+};
+
+TEST_P(Reduce, AgreesWithTheReferenceAtEveryCountAndAlignment) {
+  const DataType type = GetParam();
+  std::mt19937 random(7);
+  for (const ReduceOp op : all_ops()) {
+    for (std::size_t sources = 1; sources <= 5; ++sources) {
+      std::vector<Memory> inputs;
+      for (std::size_t s = 0; s < sources; ++s)
+        inputs.push_back(random_elements(type, most_elements, random));
+      const Reduction reduction{type, op, factor_of(type, is_float(type) ? 1.0 / 3 : 3),
+                                static_cast<int>(sources)};
+      const Memory expected = reference(type, op, inputs, reduction.scalar);
+      for (std::size_t count = 0; count <= most_elements; ++count)
+        for (std::size_t misalign = 0; misalign < 8; ++misalign)
+          ASSERT_NO_FATAL_FAILURE(reduce_and_compare(reduction, inputs, expected, count, misalign));
+    }
+  }
+}
+
+TEST_P(Reduce, AgreesAcrossTheEdgesOfItsBlocks) {
+  const DataType type = GetParam();
+  std::mt19937 random(8);
+  for (const ReduceOp op : all_ops()) {
+    const std::vector<Memory> inputs{random_elements(type, 1600, random),
+                                     random_elements(type, 1600, random)};
+    const Reduction reduction{type, op, factor_of(type, 2), 2};
+    const Memory expected = reference(type, op, inputs, reduction.scalar);
+    for (const std::size_t count : {511u, 512u, 513u, 1023u, 1024u, 1025u, 1600u})
+      ASSERT_NO_FATAL_FAILURE(reduce_and_compare(reduction, inputs, expected, count, 1));
+  }
+}
+
+TEST_P(Reduce, MayWriteOverAnyOfItsSources) {
+  const DataType type = GetParam();
+  std::mt19937 random(9);
+  for (const ReduceOp op : all_ops()) {
+    for (std::size_t target = 0; target < 3; ++target) {
+      std::vector<Memory> inputs;
+      for (int s = 0; s < 3; ++s) inputs.push_back(random_elements(type, 600, random));
+      const Reduction reduction{type, op, factor_of(type, 2), 3};
+      const Memory expected = reference(type, op, inputs, reduction.scalar);
+      std::vector<Memory> work = inputs;
+      const std::vector<const std::byte*> pieces{work[0].data(), work[1].data(), work[2].data()};
+      reduce(reduction, pieces, FirstSource::input, Result::complete, work[target].data(), 600);
+      EXPECT_TRUE(same(type, work[target].data(), expected.data(), 600)) << name_of(op) << " over " << target;
+      for (std::size_t s = 0; s < 3; ++s)
+        if (s != target) {
+          EXPECT_EQ(work[s], inputs[s]);
+        }
+    }
+  }
+}
+
+// A ring reduces two at a time: the partial result of the ranks before is multiplied and divided no second
+// time.
+TEST_P(Reduce, PartialResultsAreScaledOnce) {
+  const DataType type = GetParam();
+  const auto one = [&](double value) {
+    Memory memory(size_of(type));
+    set_element(memory.data(), type, value);
+    return memory;
+  };
+  const Memory a = one(3), b = one(5), c = one(10);
+  for (const auto& [op, expected] : {std::pair{ReduceOp::premul_sum, 36.0}, std::pair{ReduceOp::avg, 6.0}}) {
+    const Reduction reduction{type, op, factor_of(type, 2), 3};
+    Memory partial = one(0), result = one(0);
+    const std::vector<const std::byte*> first{a.data(), b.data()}, second{partial.data(), c.data()};
+    reduce(reduction, first, FirstSource::input, Result::partial, partial.data(), 1);
+    reduce(reduction, second, FirstSource::partial, Result::complete, result.data(), 1);
+    EXPECT_EQ(get_element(result.data(), type), expected) << name_of(op);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Reduce, ::testing::ValuesIn(all_types()),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+// ---- reports from the field ----
+
+template <typename T>
+std::vector<T> reduced(DataType type, ReduceOp op, const std::vector<std::vector<T>>& sources) {
+  std::vector<const std::byte*> pieces;
+  for (const auto& source : sources) pieces.push_back(reinterpret_cast<const std::byte*>(source.data()));
+  std::vector<T> result(sources[0].size());
+  reduce({type, op, 0, static_cast<int>(sources.size())}, pieces, FirstSource::input, Result::complete,
+         reinterpret_cast<std::byte*>(result.data()), result.size());
+  return result;
+}
+
+template <typename T>
+void expect_all(DataType type, ReduceOp op, const std::vector<T>& inputs, T expected) {
+  for (std::size_t length = 1; length <= 65; ++length) {
+    std::vector<std::vector<T>> sources;
+    for (const T input : inputs) sources.emplace_back(length, input);
+    EXPECT_EQ(reduced(type, op, sources), std::vector<T>(length, expected)) << "length " << length;
+  }
+}
+
+TEST(ReduceReports, IntegersWrapInVectorBodyAndTailAlike) {
+  expect_all<std::int8_t>(DataType::i8, ReduceOp::sum, {100, 90}, -66);
+  expect_all<std::uint8_t>(DataType::u8, ReduceOp::sum, {250, 10}, 4);
+  expect_all<std::int32_t>(DataType::i32, ReduceOp::sum, {std::numeric_limits<std::int32_t>::max(), 1},
+                           std::numeric_limits<std::int32_t>::min());
+  expect_all<std::int64_t>(DataType::i64, ReduceOp::prod, {std::numeric_limits<std::int64_t>::max(), 2}, -2);
+  expect_all<std::int32_t>(DataType::i32, ReduceOp::prod, {65536, 65536}, 0);
+}
+
+TEST(ReduceReports, IntegerAverageTruncatesTowardZero) {
+  expect_all<std::int32_t>(DataType::i32, ReduceOp::avg, {5, 8}, 6);
+  expect_all<std::int32_t>(DataType::i32, ReduceOp::avg, {-5, -8}, -6);
+  expect_all<std::int8_t>(DataType::i8, ReduceOp::avg, {-5, -8}, -6);
+  expect_all<std::int64_t>(DataType::i64, ReduceOp::avg, {-5, -8}, -6);
+  expect_all<std::uint8_t>(DataType::u8, ReduceOp::avg, {5, 8}, 6);
+  expect_all<std::uint64_t>(DataType::u64, ReduceOp::avg, {~std::uint64_t{0}, 0, 0}, ~std::uint64_t{0} / 3);
+}
+
+TEST(ReduceReports, NanWinsWhoeverHoldsIt) {
+  for (const DataType type : {DataType::f16, DataType::f32, DataType::f64, DataType::bf16}) {
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+      for (std::size_t holder = 0; holder < 4; ++holder) {
+        std::vector<double> values{7, -2, 9};
+        values.insert(values.begin() + static_cast<long>(holder), NAN);
+        std::vector<Memory> sources;
+        for (const double value : values) {
+          sources.emplace_back(33 * size_of(type));
+          for (std::size_t i = 0; i < 33; ++i)
+            set_element(sources.back().data() + i * size_of(type), type, value);
+        }
+        std::vector<const std::byte*> pieces;
+        for (const Memory& source : sources) pieces.push_back(source.data());
+        Memory result(33 * size_of(type));
+        reduce({type, op}, pieces, FirstSource::input, Result::complete, result.data(), 33);
+        for (std::size_t i = 0; i < 33; ++i)
+          EXPECT_TRUE(std::isnan(get_element(result.data() + i * size_of(type), type)))
+              << name_of(type) << " " << name_of(op) << ", held by " << holder;
+      }
+    }
+  }
+}
+
+TEST(ReduceReports, MinusZeroIsLessThanZeroInEitherOrder) {
+  for (const auto& inputs : {std::vector{0.0f, -0.0f}, std::vector{-0.0f, 0.0f}}) {
+    const std::vector<std::vector<float>> sources{std::vector<float>(9, inputs[0]),
+                                                  std::vector<float>(9, inputs[1])};
+    for (const float value : reduced(DataType::f32, ReduceOp::min, sources)) EXPECT_TRUE(std::signbit(value));
+    for (const float value : reduced(DataType::f32, ReduceOp::max, sources))
+      EXPECT_FALSE(std::signbit(value));
+  }
+}
+
+double sum_of_one_element(DataType type, const std::vector<double>& values) {
+  std::vector<Memory> sources;
+  for (const double value : values) {
+    sources.emplace_back(size_of(type));
+    set_element(sources.back().data(), type, value);
+  }
+  std::vector<const std::byte*> pieces;
+  for (const Memory& source : sources) pieces.push_back(source.data());
+  Memory result(size_of(type));
+  reduce({type, ReduceOp::sum}, pieces, FirstSource::input, Result::complete, result.data(), 1);
+  return get_element(result.data(), type);
+}
+
+TEST(ReduceReports, SixteenBitTypesAccumulateInF32AndRoundOnce) {
+  // 527 lies between 524 and 528 in bf16. Rounding at each step would stay at 512.
+  EXPECT_EQ(sum_of_one_element(DataType::bf16, {512, 3, 3, 3, 3, 3}), 528);
+  // 79984 is more than f16 can hold, but only on the way.
+  EXPECT_EQ(sum_of_one_element(DataType::f16, {49984, 30000, -49984, -30000}), 0);
+}
+
+TEST(ReduceReports, TheFactorIsReadInItsOwnType) {
+  for (const DataType type : {DataType::f16, DataType::f32, DataType::f64, DataType::bf16}) {
+    for (const double factor : {0.25, 2.0, 1.0 / 3}) {
+      Memory a(size_of(type)), b(size_of(type)), result(size_of(type)), expected(size_of(type));
+      set_element(a.data(), type, 12);
+      set_element(b.data(), type, -3);
+      const Reduction reduction{type, ReduceOp::premul_sum, factor_of(type, factor), 2};
+      reduce(reduction, std::vector<const std::byte*>{a.data(), b.data()}, FirstSource::input,
+             Result::complete, result.data(), 1);
+      // The factor as the type holds it.
+      const double held = get_element(reinterpret_cast<const std::byte*>(&reduction.scalar), type);
+      set_element(expected.data(), type, 12 * held - 3 * held);
+      EXPECT_EQ(get_element(result.data(), type), get_element(expected.data(), type))
+          << name_of(type) << factor;
+      EXPECT_NEAR(get_element(result.data(), type), 9 * factor, 9 * factor / 100);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
