@@ -299,8 +299,10 @@ class Story {
     if (adds() && drawn_ == Algorithm::ring)
       text += paint("+", Style::yellow, colour_) + " came in and grew here   ";
     text += paint("▸", Style::green, colour_) + (adds() ? " came in and is a result" : " came in");
-    if (drawn.chunks > 1) text += "   c1 20 → 2: chunk 1, of value 20, to rank 2";
-    return text;
+    if (drawn.chunks == 1) return text;
+    const Transfer& one = drawn.frames[1].transfers.front();
+    return text + fmt::format("   c{0} {1} → {2}: chunk {0}, of value {1}, to rank {2}", one.chunk, one.value,
+                              one.to);
   }
 
   bool adds() const {

@@ -1,5 +1,6 @@
-// Reduction of any number of buffers into one, for every element type and operator. docs/numerics.md states
-// the rules: f16 and bf16 accumulate in f32 and are rounded once; integers wrap; min and max propagate NaN.
+// Reduction of any number of buffers into one or several, for every element type and operator.
+// docs/numerics.md states the rules: f16 and bf16 accumulate in f32 and are rounded once; integers wrap; min
+// and max propagate NaN.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,16 @@ enum class FirstSource { input, partial };
 // Whether the result is complete: avg divides then.
 enum class Result { partial, complete };
 
-// target[i] = sources[0][i] op sources[1][i] op ..., in this order, `count` elements. There is at least one
-// source. Any alignment, to the byte. target may be one of the sources, and overlaps none otherwise.
+// target[i] = sources[0][i] op sources[1][i] op ..., in this order, `count` elements, for each target. There
+// is at least one source and one target. Any alignment, to the byte. A target may be one of the sources, and
+// overlaps none otherwise. Loops for AVX2 or AVX-512 are chosen where the CPU has them; the bits are the
+// same.
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-            Result result, std::byte* target, std::size_t count);
+            Result result, std::span<std::byte* const> targets, std::size_t count);
+
+inline void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
+                   Result result, std::byte* target, std::size_t count) {
+  reduce(reduction, sources, first, result, std::span(&target, 1), count);
+}
 
 }  // namespace rondo

@@ -76,9 +76,9 @@ Fd open_socket(const Address& address) {
 }
 
 bool nobody_there_yet(int error) {
-  // EAGAIN: a Unix listener whose queue is full.
-  return error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == ETIMEDOUT ||
-         error == ECONNRESET || error == EHOSTUNREACH || error == ENETUNREACH;
+  // EAGAIN: a Unix listener whose queue is full. EADDRNOTAVAIL: no port left for a client just now.
+  return error == EADDRNOTAVAIL || error == ECONNREFUSED || error == ENOENT || error == EAGAIN ||
+         error == ETIMEDOUT || error == ECONNRESET || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
 int finish_connecting(const Fd& socket, Deadline deadline) {
@@ -106,7 +106,12 @@ int try_connect(const Fd& socket, const Address& address, Deadline deadline) {
     error = errno;
     if (error == EINPROGRESS || error == EINTR) error = finish_connecting(socket, deadline);
   }
-  return error == 0 && connected_to_itself(socket) ? ECONNREFUSED : error;
+  if (error == 0 && connected_to_itself(socket)) {
+    const linger at_once{1, 0};  // else the port would stay taken for a minute
+    setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return ECONNREFUSED;
+  }
+  return error;
 }
 
 void need_ready(const Fd& socket, short events, Deadline deadline, const char* doing) {
