@@ -47,11 +47,13 @@ std::vector<CLI::Option*> add_tp_options(CLI::App& command, TpOptions& options, 
   command.add_flag("--json", options.json, "Results for machines");
   MegatronConfig& sizes = options.sizes;
   command.add_option("--heads", sizes.heads, "Attention heads, a multiple of the ranks")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("Sizes");
   std::vector<CLI::Option*> size_options;
   const auto size = [&](const char* name, auto& value, const char* what) {
-    size_options.push_back(command.add_option(name, value, what)->group("Sizes"));
+    size_options.push_back(
+        command.add_option(name, value, what)->check(CLI::NonNegativeNumber)->group("Sizes"));
     return size_options.back();
   };
   size("--batch", sizes.batch, "Samples")->capture_default_str();

@@ -262,6 +262,7 @@ void add_tp_profile_command(CLI::App& app) {
   add_tp_options(*command, *options, SequenceOption::no);
   command->add_option("--seqs", options->sequences, "Tokens a sample, such as 128,256,512")
       ->delimiter(',')
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("Sizes");
   command->add_option("--repeats", options->repeats, "Runs of each segment")

@@ -9,8 +9,9 @@ constexpr const char* model_name = "megatron tp";
 
 std::string scope_name(const char* scope) { return fmt::format("{}/{}", tp_scopes::block, scope); }
 
-std::string megabytes(std::uint64_t bytes) {
-  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+std::string size_text(std::uint64_t bytes) {
+  return bytes < 100'000 ? fmt::format("{} B", bytes)
+                         : fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
 }
 
 // A place where the block communicates.
@@ -96,7 +97,7 @@ class Rows {
   void document(LocalRow& row, std::uint64_t times, std::uint64_t calls, const std::string& text) const {
     const std::uint64_t bytes = calls * times * config_.elements() * sizeof(float);
     row.documented =
-        fmt::format("{}: {}", calls == 1 ? text : fmt::format("{} x {}", calls, text), megabytes(bytes));
+        fmt::format("{}: {}", calls == 1 ? text : fmt::format("{} x {}", calls, text), size_text(bytes));
     row.documented_bytes = bytes;
   }
 

@@ -51,7 +51,7 @@ TEST(TpCommand, BlockShowsItsOutputWhateverTheRanks) {
 TEST(TpCommand, BlockTellsWhoHoldsWhat) {
   const Outcome outcome = run_program(std::string("tp block --ranks 2") + small);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(holds(outcome.out, "2 to 3   8 to 15")) << outcome.out;
+  EXPECT_TRUE(holds(outcome.out, "2 to 3  8 to 15")) << outcome.out;
   EXPECT_TRUE(holds(outcome.out, "All 5 rows are exact on every rank.")) << outcome.out;
 }
 
@@ -108,6 +108,7 @@ TEST(TpCommand, RefusesBadUsage) {
   expect_refused("tp", 2, "subcommand");
   expect_refused("tp lair", 2, "");
   expect_refused("tp layer --batch -1", 2, "--batch");
+  expect_refused("tp profile --seqs -8", 2, "--seqs");
   expect_refused("tp layer --norm middle", 2, "--norm");
   expect_refused("tp layer --conjugates triple", 2, "--conjugates");
   expect_refused("tp layer --algo star", 2, "--algo");

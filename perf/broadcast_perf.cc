@@ -1,0 +1,23 @@
+// Measures rondoBroadcast.
+#include "perf/bandwidth.h"
+#include "perf/driver.h"
+
+namespace {
+
+using namespace rondo;
+
+Sizes sizes(const Place& place) {
+  return {place.elements, place.elements, place.elements, Sizes::InPlace{0, 0}};
+}
+
+std::vector<Expected> expected(const Place& place) { return {{0, place.elements, place.root, 0}}; }
+
+rondoResult_t call(const CallArguments& a) {
+  return rondoBroadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return perf_main(argc, argv, {"broadcast", false, true, sizes, expected, call, whole_bus_factor});
+}

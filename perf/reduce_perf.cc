@@ -1,0 +1,26 @@
+// Measures rondoReduce.
+#include "perf/bandwidth.h"
+#include "perf/driver.h"
+
+namespace {
+
+using namespace rondo;
+
+Sizes sizes(const Place& place) {
+  return {place.elements, place.elements, place.elements, Sizes::InPlace{0, 0}};
+}
+
+std::vector<Expected> expected(const Place& place) {
+  if (place.rank != place.root) return {};
+  return {{0, place.elements, Expected::reduction, 0}};
+}
+
+rondoResult_t call(const CallArguments& a) {
+  return rondoReduce(a.send, a.receive, a.count, a.type, a.op, a.root, a.comm, a.stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return perf_main(argc, argv, {"reduce", true, true, sizes, expected, call, whole_bus_factor});
+}

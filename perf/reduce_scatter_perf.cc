@@ -1,0 +1,26 @@
+// Measures rondoReduceScatter. The size is that of all parts together.
+#include "perf/bandwidth.h"
+#include "perf/driver.h"
+
+namespace {
+
+using namespace rondo;
+
+Sizes sizes(const Place& place) {
+  const std::size_t part = place.part();
+  return {place.before(place.ranks), part, part, Sizes::InPlace{0, place.before(place.rank)}};
+}
+
+std::vector<Expected> expected(const Place& place) {
+  return {{0, place.part(), Expected::reduction, place.before(place.rank)}};
+}
+
+rondoResult_t call(const CallArguments& a) {
+  return rondoReduceScatter(a.send, a.receive, a.count, a.type, a.op, a.comm, a.stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return perf_main(argc, argv, {"reduce_scatter", true, false, sizes, expected, call, parts_bus_factor});
+}
