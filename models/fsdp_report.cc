@@ -40,6 +40,7 @@ class Rows {
   Rows(Qwen3& model, FsdpTypes types, std::uint64_t steps)
       : model_(model),
         ledger_(model.communicator().ledger()),
+        sent_(model.communicator()),
         types_(types),
         algorithm_(choose_algorithm(CallKind::all_gather, model.communicator().options().settings.algorithm)),
         steps_(steps),
@@ -88,7 +89,7 @@ class Rows {
                 DataType type, std::uint64_t calls = 1, std::string note = "") {
     LocalRow row{model_name, unit.name + " " + stage, name_of(kind), "", std::move(note), 0, 0};
     row.expected = calls * steps_ * expected_unit_bytes(unit, kind, algorithm_, type, rank_, size_);
-    row.measured = measured_payload(ledger_, scope, kind);
+    row.measured = sent_.under(scope, kind);
     document(row, unit, calls * steps_);
     push_part(std::move(row));
   }
@@ -114,18 +115,10 @@ class Rows {
   // Steps 1 to 10 of the document, the reshard and the optimizer send nothing: whatever the ledger holds that
   // no other row explains would stand here.
   void local_work_row() {
-    std::uint64_t explained = measured_total_;
-    explained += small_payload(qwen3_scope::loss) + small_payload(qwen3_scope::gradient_norm) +
-                 small_payload("report");
+    const std::uint64_t explained =
+        measured_total_ + sent_.under(qwen3_scope::loss) + sent_.under(qwen3_scope::gradient_norm);
     rows_.push_back({model_name, "layers' arithmetic, reshard, optimizer", "none", "0", "", 0,
-                     sum_of(ledger_.total().of(ByteClass::payload)) - explained, 0});
-  }
-
-  std::uint64_t small_payload(const char* scope) const {
-    std::uint64_t bytes = 0;
-    for (const auto& [key, row] : ledger_.rows())
-      if (key.scope.starts_with(scope)) bytes += sum_of(row.measured.of(ByteClass::payload));
-    return bytes;
+                     sent_.total() - explained, 0});
   }
 
   std::uint64_t calls_under(const std::string& scope) const {
@@ -141,8 +134,10 @@ class Rows {
     const Call call = all_reduce_call({rank_, size_}, values.data(), const_cast<double*>(values.data()),
                                       values.size(), DataType::f64, {});
     LocalRow row{model_name, stage, name_of(CallKind::all_reduce), "", "not in the document's figure", 0, 0};
-    row.expected = calls_under(scope) * sum_of(expected_payload(call, algorithm_, rank_, size_));
-    row.measured = measured_payload(ledger_, scope, CallKind::all_reduce);
+    const Algorithm forced = model_.communicator().options().settings.algorithm;
+    row.expected =
+        calls_under(scope) * sum_of(expected_payload(call, choose_algorithm(call, forced), rank_, size_));
+    row.measured = sent_.under(scope, CallKind::all_reduce);
     push_part(std::move(row));
   }
 
@@ -176,6 +171,7 @@ class Rows {
 
   Qwen3& model_;
   const Ledger& ledger_;
+  SentPayload sent_;
   FsdpTypes types_;
   Algorithm algorithm_;
   std::uint64_t steps_;

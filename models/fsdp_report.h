@@ -14,7 +14,8 @@ namespace rondo {
 std::uint64_t expected_unit_bytes(const ParameterUnit& unit, CallKind kind, Algorithm algorithm,
                                   DataType type, int rank, int size);
 
-// This rank's rows for everything since the ledger was last reset: `steps` forward and backward passes.
+// Collective: this rank's rows for everything since the ledger was last reset: `steps` forward and backward
+// passes.
 std::vector<LocalRow> fsdp_rows(Qwen3& model, FsdpTypes types, std::uint64_t steps);
 
 }  // namespace rondo

@@ -27,10 +27,7 @@ struct PlaceRow {
 class Rows {
  public:
   Rows(Communicator& communicator, const MegatronConfig& config, const MegatronPasses& passes)
-      : communicator_(communicator),
-        config_(config),
-        passes_(passes),
-        algorithm_(choose_algorithm(CallKind::all_reduce, communicator.options().settings.algorithm)) {}
+      : communicator_(communicator), sent_(communicator), config_(config), passes_(passes) {}
 
   std::vector<LocalRow> all() {
     forward_rows();
@@ -75,8 +72,8 @@ class Rows {
 
   void place_row(const PlaceRow& place) {
     LocalRow row{model_name, place.stage, name_of(place.kind), "", place.note, 0, 0};
-    row.expected = place.calls * elements_sent(place.kind) * sizeof(float);
-    row.measured = measured_payload(communicator_.ledger(), scope_name(place.scope), place.kind);
+    row.expected = place.calls * bytes_sent(place.kind);
+    row.measured = sent_.under(scope_name(place.scope), place.kind);
     if (place.documented > 0)
       document(row, place.documented, place.calls, place.documented == 1 ? "B S H" : "2 B S H");
     rows_.push_back(row);
@@ -104,8 +101,7 @@ class Rows {
   // Whatever was booked under the block itself, and not under one of its places, would stand here.
   void local_row() {
     LocalRow row{model_name, "residual, GELU, LayerNorm", "none", "0", "", 0, 0, 0};
-    for (const auto& [key, booked] : communicator_.ledger().rows())
-      if (key.scope == tp_scopes::block) row.measured += sum_of(booked.measured.of(ByteClass::payload));
+    row.measured = sent_.at(tp_scopes::block);
     rows_.push_back(row);
   }
 
@@ -114,21 +110,25 @@ class Rows {
     LocalRow row{
         model_name, "x is the same", name_of(CallKind::all_reduce), "", "not in the document: a hash of x", 0,
         0};
-    row.expected = passes_.forward * sizeof(std::uint64_t) *
-                   all_reduce_elements(algorithm_, 2, communicator_.rank(), communicator_.size());
-    row.measured =
-        measured_payload(communicator_.ledger(), scope_name(tp_scopes::same_input), CallKind::all_reduce);
+    row.expected = passes_.forward * all_reduce_bytes(2, sizeof(std::uint64_t));
+    row.measured = sent_.under(scope_name(tp_scopes::same_input), CallKind::all_reduce);
     rows_.push_back(row);
   }
 
   // In one call over B S H elements. The heads divide among the ranks, so what they gather and scatter is
   // equal, and costs the same in a ring and direct.
-  std::uint64_t elements_sent(CallKind kind) const {
+  std::uint64_t bytes_sent(CallKind kind) const {
     const std::uint64_t elements = config_.elements(),
                         size = static_cast<std::uint64_t>(communicator_.size());
-    if (kind == CallKind::all_reduce)
-      return all_reduce_elements(algorithm_, elements, communicator_.rank(), communicator_.size());
-    return elements / size * (size - 1);
+    if (kind == CallKind::all_reduce) return all_reduce_bytes(elements, sizeof(float));
+    return elements / size * (size - 1) * sizeof(float);
+  }
+
+  std::uint64_t all_reduce_bytes(std::uint64_t elements, std::size_t element_bytes) const {
+    const Algorithm algorithm = choose_algorithm(CallKind::all_reduce, elements * element_bytes,
+                                                 communicator_.options().settings.algorithm);
+    return element_bytes *
+           all_reduce_elements(algorithm, elements, communicator_.rank(), communicator_.size());
   }
 
   std::string many_ranks() const {
@@ -140,9 +140,9 @@ class Rows {
   }
 
   Communicator& communicator_;
+  SentPayload sent_;
   const MegatronConfig& config_;
   MegatronPasses passes_;
-  Algorithm algorithm_;
   std::vector<LocalRow> rows_;
 };
 
@@ -153,6 +153,7 @@ std::uint64_t all_reduce_elements(Algorithm algorithm, std::uint64_t elements, i
   const auto share = [&](int of) {
     return elements / ranks + (static_cast<std::uint64_t>(of) < elements % ranks ? 1 : 0);
   };
+  if (algorithm == Algorithm::slots) return (ranks - 1) * elements;
   if (algorithm == Algorithm::ring) return 2 * elements - share(rank) - share((rank + 1) % size);
   return elements - share(rank) + (ranks - 1) * share(rank);
 }

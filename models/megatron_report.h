@@ -22,8 +22,8 @@ struct MegatronPasses {
   std::uint64_t backward = 1;
 };
 
-// This rank's rows for these passes of a MegatronModel: each place of the document, then the sums. No rows
-// for backward passes where there was none.
+// Collective: this rank's rows for these passes of a MegatronModel: each place of the document, then the
+// sums. No rows for backward passes where there was none.
 std::vector<LocalRow> megatron_rows(Communicator& communicator, const MegatronConfig& config,
                                     const MegatronPasses& passes);
 

@@ -1,5 +1,7 @@
 #include "models/report.h"
 
+#include <nlohmann/json.hpp>
+
 #include "src/calls.h"
 #include "src/gather_bytes.h"
 
@@ -22,12 +24,43 @@ std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<
   return merged;
 }
 
-std::uint64_t measured_payload(const Ledger& ledger, const std::string& scope, CallKind kind) {
-  std::uint64_t bytes = 0;
-  for (const auto& [key, row] : ledger.rows())
-    if (key.kind == kind && key.scope.starts_with(scope))
-      bytes += sum_of(row.measured.of(ByteClass::payload));
-  return bytes;
+SentPayload::SentPayload(Communicator& communicator) {
+  const std::string mine = communicator.ledger().json();
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::vector<std::string> ledgers = gather_bytes(communicator, mine);
+  for (std::size_t mover = 0; mover < ledgers.size(); ++mover) {
+    const auto ledger = nlohmann::json::parse(ledgers[mover]);
+    for (const auto& row : ledger["rows"]) {
+      std::uint64_t& bytes = bytes_[{row["scope"].get<std::string>(), row["collective"].get<std::string>()}];
+      bytes += row["read_from"][rank].get<std::uint64_t>();
+      if (mover == rank) bytes += sum_of(row["sent_to"].get<ByteCounts>());
+    }
+  }
+}
+
+template <typename Counts>
+std::uint64_t SentPayload::sum(Counts counts) const {
+  std::uint64_t total = 0;
+  for (const auto& [key, bytes] : bytes_)
+    if (counts(key.first, key.second)) total += bytes;
+  return total;
+}
+
+std::uint64_t SentPayload::under(const std::string& scope, CallKind kind) const {
+  return sum(
+      [&](const auto& where, const auto& what) { return where.starts_with(scope) && what == name_of(kind); });
+}
+
+std::uint64_t SentPayload::under(const std::string& scope) const {
+  return sum([&](const auto& where, const auto&) { return where.starts_with(scope); });
+}
+
+std::uint64_t SentPayload::at(const std::string& scope) const {
+  return sum([&](const auto& where, const auto&) { return where == scope; });
+}
+
+std::uint64_t SentPayload::total() const {
+  return sum([](const auto& where, const auto&) { return !where.starts_with(report_scope); });
 }
 
 }  // namespace rondo

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/communicator.h"
@@ -33,7 +35,26 @@ struct ReportRow {
 // Collective: every rank gives the same rows with its own figures.
 std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<LocalRow>& rows);
 
-// Payload bytes that this rank has sent in calls of `kind` booked under a scope that starts with `scope`.
-std::uint64_t measured_payload(const Ledger& ledger, const std::string& scope, CallKind kind);
+// The payload bytes that this rank has sent since the ledger's last reset, by scope and collective, wherever
+// they were counted: a peer that reads this rank's memory counts what it reads.
+class SentPayload {
+ public:
+  // Collective.
+  explicit SentPayload(Communicator& communicator);
+
+  // In calls of `kind` booked under a scope that starts with `scope`; of all kinds; and in all calls but
+  // those of reports.
+  std::uint64_t under(const std::string& scope, CallKind kind) const;
+  std::uint64_t under(const std::string& scope) const;
+  std::uint64_t total() const;
+  // Under this very scope, and not below it.
+  std::uint64_t at(const std::string& scope) const;
+
+ private:
+  template <typename Counts>
+  std::uint64_t sum(Counts counts) const;
+
+  std::map<std::pair<std::string, std::string>, std::uint64_t> bytes_;  // by scope and collective
+};
 
 }  // namespace rondo

@@ -11,6 +11,7 @@
 #include "src/error.h"
 #include "src/lobby.h"
 #include "src/log.h"
+#include "src/peer_memory.h"
 
 namespace rondo {
 namespace {
@@ -38,6 +39,8 @@ struct Introduction {
   std::uint64_t buffer_bytes, slice_bytes;
   std::array<std::byte, 16> door;  // where rank 0 hands out the shared memory: a random abstract name
   Secret door_secret;
+  int window_probe;            // a descriptor that the others try to open
+  std::uint64_t memory_probe;  // an address that the others try to read
 };
 
 Introduction introduce(const Settings& settings) {
@@ -50,6 +53,8 @@ Introduction introduce(const Settings& settings) {
   mine.slice_bytes = settings.slice_bytes;
   fill_random(mine.door);
   fill_random(mine.door_secret);
+  mine.window_probe = window_probe();
+  mine.memory_probe = reinterpret_cast<std::uintptr_t>(&peer_memory_probe);
   return mine;
 }
 
@@ -142,6 +147,21 @@ std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introductio
   return segment;
 }
 
+// Containers and other users' processes may keep their memory to themselves. What one rank cannot do none
+// does, so that all take the same algorithm.
+template <typename Can>
+bool all_can(Rendezvous& rendezvous, const Introduction& mine, const std::vector<Introduction>& all,
+             Deadline deadline, Can can) {
+  const bool mine_can = std::all_of(all.begin(), all.end(), [&](const Introduction& one) {
+    return one.process == mine.process || (one.process.namespace_ == mine.process.namespace_ && can(one));
+  });
+  const auto answer = static_cast<std::byte>(mine_can);
+  const auto answers = rendezvous.exchange(std::span(&answer, 1), deadline);
+  return std::all_of(answers.begin(), answers.end(), [](const auto& bytes) {
+    return bytes.size() == 1 && bytes[0] == static_cast<std::byte>(true);
+  });
+}
+
 constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
 
 }  // namespace
@@ -152,13 +172,19 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
   together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
-  Membership membership{rank, size, share_segment(rendezvous, mine, all[0], rank, size, deadline),
-                        {},   {},   false};
+  Membership membership{
+      rank, size, share_segment(rendezvous, mine, all[0], rank, size, deadline), {}, {}, false, false, false};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(PeerProcess::watch(one.process));
-      membership.pids.push_back(one.process.pid);
+      membership.processes.push_back(one.process);
     }
+  });
+  membership.windows = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
+    return can_open_windows_of(one.process, one.window_probe);
+  });
+  membership.reads = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
+    return can_read_memory_of(one.process, one.memory_probe);
   });
   membership.oversubscribed = more_ranks_than_cores(all);
   return membership;

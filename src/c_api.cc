@@ -13,6 +13,7 @@
 #include "src/group.h"
 #include "src/handles.h"
 #include "src/stream.h"
+#include "src/window.h"
 
 namespace rondo {
 namespace {
@@ -356,6 +357,19 @@ rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm) {
     if (object->operators.erase(op) == 0)
       fail(ErrorKind::invalid_argument, "op {}: expected one made by rondoRedOpCreatePreMulSum",
            static_cast<int>(op));
+  });
+}
+
+rondoResult_t rondoMemAlloc(void** ptr, size_t size) {
+  return at_the_edge("rondoMemAlloc", [&] {
+    need("ptr", ptr);
+    *ptr = allocate_window(size);
+  });
+}
+
+rondoResult_t rondoMemFree(void* ptr) {
+  return at_the_edge("rondoMemFree", [&] {
+    if (ptr != nullptr) free_window(ptr);
   });
 }
 

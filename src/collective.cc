@@ -1,5 +1,8 @@
 #include "src/collective.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace rondo {
 namespace {
 
@@ -11,6 +14,24 @@ bool has_ring(CallKind kind) {
     case CallKind::broadcast:
     case CallKind::reduce:
       return true;
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+    case CallKind::barrier:
+    case CallKind::messages:
+      return false;
+  }
+  return false;
+}
+
+bool has_slots(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_reduce:
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
+      return true;
+    case CallKind::broadcast:
+    case CallKind::reduce:
     case CallKind::gather:
     case CallKind::scatter:
     case CallKind::all_to_all:
@@ -57,6 +78,22 @@ Algorithm choose_algorithm(CallKind kind, Algorithm forced) {
   if (forced != Algorithm::automatic) return forced;
   // A chain spreads a broadcast's copies over the ranks. Reductions go direct: rank order, one rounding.
   return kind == CallKind::broadcast ? Algorithm::ring : Algorithm::direct;
+}
+
+Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced) {
+  const Algorithm algorithm = choose_algorithm(kind, forced);
+  // Everybody reads everything at once: one meeting, and no stream.
+  const bool slots = algorithm == Algorithm::direct && has_slots(kind) && input_bytes <= slot_bytes;
+  return slots ? Algorithm::slots : algorithm;
+}
+
+Algorithm choose_algorithm(const Call& call, Algorithm forced) {
+  if (!has_slots(call.kind)) return choose_algorithm(call.kind, forced);
+  const auto begin = call.chunk_bytes.begin(), end = call.chunk_bytes.end();
+  const std::size_t input_bytes = call.kind == CallKind::all_gather
+                                      ? *std::max_element(begin, end)
+                                      : std::accumulate(begin, end, std::size_t{0});
+  return choose_algorithm(call.kind, input_bytes, forced);
 }
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {

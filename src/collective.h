@@ -2,10 +2,14 @@
 // thread can keep any number of them going.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "src/call.h"
+#include "src/peer_memory.h"
 #include "src/settings.h"
 #include "src/transport.h"
 
@@ -32,8 +36,11 @@ struct Place {
   int right() const { return (rank + 1) % size; }
 };
 
-// One pure function of what all ranks know: so ranks cannot choose differently.
+// Pure functions of what all ranks know: so ranks cannot choose differently. Ring or direct, for calls too
+// large for slots; ring, direct or slots, for calls in which no rank's input has more than `input_bytes`.
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
+Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
+Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 
@@ -44,6 +51,47 @@ std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
 // Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
 std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+
+// ---- calls that peers' memory carries ----
+
+// Whether a call of this kind can be carried out on windows, and which of its buffers must lie in one then.
+struct WindowNeeds {
+  bool input, output;
+};
+std::optional<WindowNeeds> window_needs(const Call& call);
+// Where this rank's buffers lie; all zero where a buffer is in no window, or in several pieces.
+CallWindows windows_of(const Call& call);
+
+// A peer's buffers in this process, and what keeps them there.
+struct PeerBuffers {
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::shared_ptr<const MappedWindow> input_window, output_window;
+};
+// Tells the others that this rank has come to a point of the call, 0 or 1, and returns whether all have; it
+// is called again until they have. Points are met in order, and may be left out by all ranks.
+using MeetAgain = std::function<bool(int)>;
+// Every rank reduces or copies its own chunk, from and to all ranks' buffers at once.
+std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
+                                         MeetAgain meet);
+
+// What a peer lets read: its input by chunk, and its part of the result.
+struct PeerExtents {
+  ProcessIdentity process;
+  std::vector<Extents> input;
+  Extents result;
+};
+bool has_reads(CallKind kind);
+// The lists that make a peer's PeerExtents: its input's chunks, then its result.
+std::vector<Extents> lists_for_peers(const Call& call, int rank);
+std::unique_ptr<Collective> make_reads(const Call& call, const Place& place, std::vector<PeerExtents> peers,
+                                       MeetAgain meet);
+
+// Copies this rank's input to its slot, and counts it; then, once all ranks have arrived, takes the result
+// from all.
+void fill_slot(const Call& call, const Place& place, std::span<std::byte> slot);
+std::unique_ptr<Collective> make_slots(const Call& call, const Place& place,
+                                       std::vector<std::span<std::byte>> slots);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -157,12 +157,11 @@ bool Communicator::step(PendingCall& head) {
   }
   if (!head.collective) {
     if (head.sequence != 0) {
-      if (!all_have_called(head)) return false;
+      if (!all_have_arrived(membership_.segment->arrivals(), head.sequence)) return false;
       head.error = mismatch(head);
       if (head.error) return true;
     }
-    head.algorithm = choose_algorithm(head.call.kind, options_.settings.algorithm);
-    head.collective = make_collective(head.call, head.algorithm, place_);
+    head.collective = make(head);
     transport_->progress();
   }
   return head.collective->step();
@@ -179,24 +178,118 @@ void Communicator::activate(PendingCall& head) {
 }
 
 void Communicator::publish(PendingCall& head) {
+  head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   CallLine& line = membership_.segment->rank(rank_).calls[head.sequence % 2];
   line.descriptor = head.call.descriptor();
+  if (head.algorithm == Algorithm::slots)
+    fill_slot(head.call, place_, membership_.segment->slot(rank_, head.sequence));
+  line.windows = {};
+  if (head.algorithm == Algorithm::direct && size_ > 1) {
+    if (membership_.windows) line.windows = windows_of(head.call);
+    if (membership_.reads && has_reads(head.call.kind))
+      line.windows.lists_in_slot = write_extent_lists(lists_for_peers(head.call, rank_),
+                                                      membership_.segment->slot(rank_, head.sequence));
+  }
   line.sequence.store(head.sequence, std::memory_order_release);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) transport_->traffic().count(ByteClass::protocol, peer, sizeof(CallLine));
-  arrive(head.sequence);
+  arrive(membership_.segment->arrivals(), head.sequence);
 }
 
-void Communicator::arrive(std::uint64_t sequence) {
-  Meeting& meeting = membership_.segment->meeting();
+void Communicator::arrive(Meeting& meeting, std::uint64_t sequence) {
   std::atomic<std::uint32_t>& arrived = meeting.arrived[sequence % 2];
-  // Releases our descriptor to the last one, and acquires all of them there.
+  // Releases what we have written to the last one, and acquires all of that there.
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(size_)) return;
   // Nobody counts at this place again before call number + 1 has gathered.
   arrived.store(0, std::memory_order_relaxed);
-  // Releases all descriptors to all; sequentially consistent for ring().
+  // Releases all of that to all; sequentially consistent for ring().
   meeting.gathered.store(sequence, std::memory_order_seq_cst);
   ring_peers();
+}
+
+bool Communicator::all_have_arrived(const Meeting& meeting, std::uint64_t sequence) const {
+  // Acquires what they have written; sequentially consistent for a rank that is about to sleep.
+  return meeting.gathered.load(std::memory_order_seq_cst) >= sequence;
+}
+
+std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
+  if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
+  if (head.algorithm == Algorithm::slots) {
+    std::vector<std::span<std::byte>> slots;
+    for (int peer = 0; peer < size_; ++peer) slots.push_back(membership_.segment->slot(peer, head.sequence));
+    return make_slots(head.call, place_, std::move(slots));
+  }
+  if (head.algorithm == Algorithm::direct && all_in_windows(head)) {
+    head.algorithm = Algorithm::windows;
+    return make_windows(head.call, place_, peer_buffers(head), meet_again(head));
+  }
+  if (head.algorithm == Algorithm::direct && all_listed(head)) {
+    head.algorithm = Algorithm::reads;
+    return make_reads(head.call, place_, peer_extents(head), meet_again(head));
+  }
+  return make_collective(head.call, head.algorithm, place_);
+}
+
+MeetAgain Communicator::meet_again(const PendingCall& head) {
+  return [this, sequence = head.sequence, come = std::array<bool, 2>{}](int point) mutable {
+    Meeting& departures = membership_.segment->departures();
+    const std::uint64_t number = 2 * sequence + static_cast<std::uint64_t>(point);
+    if (!std::exchange(come[static_cast<std::size_t>(point)], true)) arrive(departures, number);
+    return all_have_arrived(departures, number);
+  };
+}
+
+bool Communicator::all_listed(const PendingCall& head) const {
+  if (head.sequence == 0) return false;
+  for (int peer = 0; peer < size_; ++peer)
+    if (!line_of(peer, head.sequence).windows.lists_in_slot) return false;
+  return true;
+}
+
+std::vector<PeerExtents> Communicator::peer_extents(const PendingCall& head) const {
+  std::vector<PeerExtents> all;
+  for (int peer = 0; peer < size_; ++peer) {
+    std::vector<Extents> lists = read_extent_lists(membership_.segment->slot(peer, head.sequence),
+                                                   static_cast<std::size_t>(size_) + 1);
+    Extents result = std::move(lists.back());
+    lists.pop_back();
+    all.push_back(
+        {membership_.processes[static_cast<std::size_t>(peer)], std::move(lists), std::move(result)});
+  }
+  return all;
+}
+
+// A function of all ranks' call lines, hence the same everywhere.
+bool Communicator::all_in_windows(const PendingCall& head) const {
+  const auto needs = window_needs(head.call);
+  if (!needs || head.sequence == 0) return false;
+  for (int peer = 0; peer < size_; ++peer) {
+    const CallWindows& windows = line_of(peer, head.sequence).windows;
+    if ((needs->input && windows.input.number == 0) || (needs->output && windows.output.number == 0))
+      return false;
+  }
+  return true;
+}
+
+std::vector<PeerBuffers> Communicator::peer_buffers(const PendingCall& head) const {
+  std::vector<PeerBuffers> all(static_cast<std::size_t>(size_));
+  for (int peer = 0; peer < size_; ++peer) {
+    const CallWindows& windows = line_of(peer, head.sequence).windows;
+    PeerBuffers& buffers = all[static_cast<std::size_t>(peer)];
+    buffers.input = map_buffer(peer, windows.input, buffers.input_window);
+    buffers.output = map_buffer(peer, windows.output, buffers.output_window);
+  }
+  return all;
+}
+
+std::byte* Communicator::map_buffer(int rank, const WindowReference& reference,
+                                    std::shared_ptr<const MappedWindow>& window) const {
+  if (reference.number == 0) return nullptr;
+  const ProcessIdentity& owner = membership_.processes[static_cast<std::size_t>(rank)];
+  if (owner == membership_.processes[static_cast<std::size_t>(rank_)])
+    return reinterpret_cast<std::byte*>(reference.address);
+  window = map_window(owner, reference);
+  return window->base() + reference.offset;
 }
 
 void Communicator::ring_peers() const {
@@ -206,11 +299,6 @@ void Communicator::ring_peers() const {
 
 const CallLine& Communicator::line_of(int rank, std::uint64_t sequence) const {
   return membership_.segment->rank(rank).calls[sequence % 2];
-}
-
-bool Communicator::all_have_called(const PendingCall& head) const {
-  // Acquires the descriptors; sequentially consistent for a rank that is about to sleep.
-  return membership_.segment->meeting().gathered.load(std::memory_order_seq_cst) >= head.sequence;
 }
 
 // All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
@@ -366,7 +454,7 @@ void Communicator::need_live_peers(const PendingCall& head) const {
     if (head.collective && (head.collective->step() || !waits_for(head, peer))) continue;
     if (died)
       fail(ErrorKind::remote, "rank {} (process {}) has died", peer,
-           membership_.pids[static_cast<std::size_t>(peer)]);
+           membership_.processes[static_cast<std::size_t>(peer)].pid);
     fail(ErrorKind::remote, "rank {} has destroyed the communicator", peer);
   }
 }

@@ -91,8 +91,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool step(PendingCall& head);
   void activate(PendingCall& head);
   void publish(PendingCall& head);
-  void arrive(std::uint64_t sequence);
-  bool all_have_called(const PendingCall& head) const;
+  bool all_have_arrived(const Meeting& meeting, std::uint64_t sequence) const;
+  void arrive(Meeting& meeting, std::uint64_t sequence);
+  std::unique_ptr<Collective> make(PendingCall& head);
+  bool all_in_windows(const PendingCall& head) const;
+  bool all_listed(const PendingCall& head) const;
+  std::vector<PeerExtents> peer_extents(const PendingCall& head) const;
+  MeetAgain meet_again(const PendingCall& head);
+  std::vector<PeerBuffers> peer_buffers(const PendingCall& head) const;
+  std::byte* map_buffer(int rank, const WindowReference& reference,
+                        std::shared_ptr<const MappedWindow>& window) const;
   std::optional<Error> mismatch(const PendingCall& head) const;
   void finish(PendingCall& head);
   void end(PendingCall& head, std::optional<Error> error);

@@ -25,14 +25,23 @@ std::vector<std::string> gather_bytes(Communicator& communicator, const std::str
 }
 
 std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass byte_class) {
-  const ByteCounts row = communicator.ledger().total().of(byte_class);
-  std::vector<std::uint64_t> matrix;
-  for (const std::string& text :
-       gather_bytes(communicator,
-                    std::string(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(row[0])))) {
-    const std::size_t start = matrix.size();
-    matrix.resize(start + row.size());
-    std::memcpy(matrix.data() + start, text.data(), text.size());
+  const Traffic total = communicator.ledger().total();
+  const std::size_t size = total.fetched.size();
+  // What this rank sent to each, then what it read from each.
+  ByteCounts mine = total.of(byte_class);
+  if (byte_class == ByteClass::payload)
+    mine.insert(mine.end(), total.fetched.begin(), total.fetched.end());
+  else
+    mine.resize(2 * size);
+  std::vector<std::uint64_t> matrix(size * size);
+  const std::vector<std::string> texts = gather_bytes(
+      communicator, std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(mine[0])));
+  for (std::size_t mover = 0; mover < size; ++mover) {
+    std::memcpy(mine.data(), texts[mover].data(), texts[mover].size());
+    for (std::size_t peer = 0; peer < size; ++peer) {
+      matrix[mover * size + peer] += mine[peer];
+      matrix[peer * size + mover] += mine[size + peer];
+    }
   }
   return matrix;
 }

@@ -44,6 +44,34 @@ class Expected {
     return to_;
   }
 
+  // The rank whose chunk it is moves it: it reads every peer's part of it (but an all-gather's, which is its
+  // own) and stores the result to every peer (but a reduce-scatter's, which stays).
+  ByteCounts fetched_from_windows() {
+    if (call_.kind != CallKind::all_gather) add_to_all_peers(chunk(rank_));
+    return to_;
+  }
+  ByteCounts stored_on_windows() {
+    if (call_.kind != CallKind::reduce_scatter) add_to_all_peers(chunk(rank_));
+    return to_;
+  }
+
+  // The own chunk of every peer's input, and every peer's chunk of the result.
+  ByteCounts reads() {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      if (call_.kind != CallKind::all_gather) add(peer, chunk(rank_));
+      if (call_.kind != CallKind::reduce_scatter) add(peer, chunk(peer));
+    }
+    return to_;
+  }
+
+  // Every peer takes all of an all-reduce's input at once.
+  ByteCounts slots() {
+    if (call_.kind != CallKind::all_reduce) return direct();
+    add_to_all_peers(all_chunks());
+    return to_;
+  }
+
   ByteCounts direct() {
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) add(peer, direct_to(peer));
@@ -78,6 +106,10 @@ class Expected {
     return 0;
   }
 
+  void add_to_all_peers(std::uint64_t bytes) {
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_) add(peer, bytes);
+  }
   void add(int peer, std::uint64_t bytes) { to_[static_cast<std::size_t>(peer)] += bytes; }
   std::uint64_t chunk(int index) const { return call_.chunk_bytes[static_cast<std::size_t>(index)]; }
   std::uint64_t all_chunks() const {
@@ -97,7 +129,27 @@ std::uint64_t sum_of(const ByteCounts& counts) {
 
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
   Expected expected(call, rank, size);
-  return algorithm == Algorithm::ring ? expected.ring() : expected.direct();
+  switch (algorithm) {
+    case Algorithm::ring:
+      return expected.ring();
+    case Algorithm::windows:
+      return expected.stored_on_windows();
+    case Algorithm::slots:
+      return expected.slots();
+    case Algorithm::reads:  // nobody sends
+      return ByteCounts(static_cast<std::size_t>(size));
+    case Algorithm::direct:
+    case Algorithm::automatic:
+      break;
+  }
+  return expected.direct();
+}
+
+ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size) {
+  Expected expected(call, rank, size);
+  if (algorithm == Algorithm::windows) return expected.fetched_from_windows();
+  if (algorithm == Algorithm::reads) return expected.reads();
+  return ByteCounts(static_cast<std::size_t>(size));
 }
 
 void Ledger::end_scope() {
@@ -111,14 +163,19 @@ const std::string& Ledger::scope() const {
 }
 
 void Ledger::book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& moved) {
-  const ByteCounts expected = expected_payload(call, algorithm, rank_, size_);
+  LedgerRow expected(size_);
+  expected.expected = expected_payload(call, algorithm, rank_, size_);
+  expected.expected_fetched = expected_fetched(call, algorithm, rank_, size_);
   {
     const std::lock_guard lock(mutex_);
     total_ += moved;
     LedgerRow& row = rows_.try_emplace({scope, call.kind, algorithm}, size_).first->second;
     ++row.calls;
     row.measured += moved;
-    for (std::size_t peer = 0; peer < expected.size(); ++peer) row.expected[peer] += expected[peer];
+    for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
+      row.expected[peer] += expected.expected[peer];
+      row.expected_fetched[peer] += expected.expected_fetched[peer];
+    }
   }
   if (strict_) check(call, algorithm, expected, moved);
 }
@@ -138,19 +195,19 @@ Traffic Ledger::total() const {
   return total_;
 }
 
-void Ledger::check(const Call& call, Algorithm algorithm, const ByteCounts& expected,
+void Ledger::check(const Call& call, Algorithm algorithm, const LedgerRow& expected,
                    const Traffic& moved) const {
-  for (std::size_t peer = 0; peer < expected.size(); ++peer) {
-    const std::uint64_t payload = moved.of(ByteClass::payload)[peer],
-                        padding = moved.of(ByteClass::padding)[peer];
-    if (payload != expected[peer])
-      fail(ErrorKind::internal,
-           "ledger: {} ({}): rank {} sent {} payload bytes to rank {}, the formula says {}", call.text(),
-           name_of(algorithm), rank_, payload, peer, expected[peer]);
-    if (padding != 0)
-      fail(ErrorKind::internal,
-           "ledger: {} ({}): rank {} sent {} padding bytes to rank {}, the formula says 0", call.text(),
-           name_of(algorithm), rank_, padding, peer);
+  const auto compare = [&](const char* what, const char* way, std::size_t peer, std::uint64_t bytes,
+                           std::uint64_t formula) {
+    if (bytes != formula)
+      fail(ErrorKind::internal, "ledger: {} ({}): rank {} {} {} {} bytes {} rank {}, the formula says {}",
+           call.text(), name_of(algorithm), rank_, way[0] == 't' ? "sent" : "read", bytes, what, way, peer,
+           formula);
+  };
+  for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
+    compare("payload", "to", peer, moved.of(ByteClass::payload)[peer], expected.expected[peer]);
+    compare("padding", "to", peer, moved.of(ByteClass::padding)[peer], 0);
+    compare("payload", "from", peer, moved.fetched[peer], expected.expected_fetched[peer]);
   }
 }
 
@@ -167,11 +224,12 @@ std::string Ledger::json() const {
                     {"collective", name_of(key.kind)},
                     {"algorithm", name_of(key.algorithm)},
                     {"calls", row.calls},
-                    {"expected", sum_of(row.expected)},
-                    {"measured", sum_of(row.measured.of(ByteClass::payload))},
+                    {"expected", sum_of(row.expected) + sum_of(row.expected_fetched)},
+                    {"measured", sum_of(row.measured.of(ByteClass::payload)) + sum_of(row.measured.fetched)},
                     {"padding", sum_of(row.measured.of(ByteClass::padding))},
                     {"protocol", sum_of(row.measured.of(ByteClass::protocol))},
-                    {"sent_to", row.measured.of(ByteClass::payload)}});
+                    {"sent_to", row.measured.of(ByteClass::payload)},
+                    {"read_from", row.measured.fetched}});
   }
   // A scope's name is the caller's: what is not UTF-8 in it becomes a replacement character.
   return nlohmann::ordered_json{{"rank", rank_}, {"size", size_}, {"rows", rows}}.dump(

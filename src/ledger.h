@@ -17,6 +17,8 @@ namespace rondo {
 // Payload bytes that `rank` sends to each rank. The formulas of docs/algorithms.md, over the real chunk
 // sizes; written independently of the schedules, so that the two can be held against one another.
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size);
+// Payload bytes that `rank` reads straight from each rank's memory.
+ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size);
 
 struct LedgerKey {
   std::string scope;
@@ -27,10 +29,11 @@ struct LedgerKey {
 
 struct LedgerRow {
   std::uint64_t calls = 0;
-  ByteCounts expected;  // payload, by peer
-  Traffic measured;     // by peer
+  ByteCounts expected, expected_fetched;  // payload, by peer
+  Traffic measured;                       // by peer
 
-  explicit LedgerRow(int size) : expected(static_cast<std::size_t>(size)), measured(size) {}
+  explicit LedgerRow(int size)
+      : expected(static_cast<std::size_t>(size)), expected_fetched(expected), measured(size) {}
 };
 
 // Scopes belong to the thread that makes the calls. The books may be read while another thread drives calls
@@ -60,7 +63,7 @@ class Ledger {
   std::string json() const;
 
  private:
-  void check(const Call& call, Algorithm algorithm, const ByteCounts& expected, const Traffic& moved) const;
+  void check(const Call& call, Algorithm algorithm, const LedgerRow& expected, const Traffic& moved) const;
 
   int rank_, size_;
   bool strict_;

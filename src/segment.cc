@@ -20,18 +20,19 @@ constexpr std::size_t page_bytes = 4096;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
-// Where the parts lie: failure, meeting, then rank lines, then stream lines, then from a page on the streams'
-// data.
+// Where the parts lie: failure, meetings, then rank lines, then stream lines, then from a page on the ranks'
+// slots and the streams' data.
 struct Layout {
   Layout(int ranks, std::size_t stream_bytes)
       : streams(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * channel_count),
-        rank_lines(sizeof(Failure) + sizeof(Meeting)),
+        rank_lines(sizeof(Failure) + 2 * sizeof(Meeting)),
         stream_lines(rank_lines + static_cast<std::size_t>(ranks) * sizeof(RankLines)),
-        data(whole_pages(stream_lines + streams * sizeof(StreamLines))),
+        slots(whole_pages(stream_lines + streams * sizeof(StreamLines))),
+        data(slots + static_cast<std::size_t>(ranks) * 2 * slot_bytes),
         stream_stride(whole_pages(stream_bytes)),
         total(data + streams * stream_stride) {}
 
-  std::size_t streams, rank_lines, stream_lines, data, stream_stride, total;
+  std::size_t streams, rank_lines, stream_lines, slots, data, stream_stride, total;
 };
 
 [[noreturn]] void fail_memory(const char* what, std::size_t bytes) {
@@ -102,7 +103,16 @@ Segment::~Segment() { ::munmap(base_, Layout(ranks_, stream_bytes_).total); }
 // The memory starts as zeros, which is the initial value of every atomic in it.
 Failure& Segment::failure() const { return *reinterpret_cast<Failure*>(base_); }
 
-Meeting& Segment::meeting() const { return *reinterpret_cast<Meeting*>(base_ + sizeof(Failure)); }
+Meeting& Segment::arrivals() const { return *reinterpret_cast<Meeting*>(base_ + sizeof(Failure)); }
+
+Meeting& Segment::departures() const {
+  return *reinterpret_cast<Meeting*>(base_ + sizeof(Failure) + sizeof(Meeting));
+}
+
+std::span<std::byte> Segment::slot(int rank, std::uint64_t sequence) const {
+  const std::size_t index = 2 * static_cast<std::size_t>(rank) + sequence % 2;
+  return {base_ + Layout(ranks_, stream_bytes_).slots + index * slot_bytes, slot_bytes};
+}
 
 RankLines& Segment::rank(int rank) const {
   return reinterpret_cast<RankLines*>(base_ + Layout(ranks_, stream_bytes_).rank_lines)[rank];

@@ -11,6 +11,7 @@
 
 #include "src/doorbell.h"
 #include "src/fd.h"
+#include "src/window.h"
 
 namespace rondo {
 
@@ -25,11 +26,18 @@ struct CallDescriptor {
   friend bool operator==(const CallDescriptor&, const CallDescriptor&) = default;
 };
 
+// Where a rank's buffers of a call lie, for peers that can map them.
+struct CallWindows {
+  WindowReference input, output;  // number 0: in no window
+  bool lists_in_slot;             // the slot lists where the buffers lie, for peers that can read them
+};
+
 // A rank's call number n stands in line n % 2. Two lines are enough: who publishes call n + 2 has finished
 // call n + 1, for which every rank has arrived, hence has read all descriptors of call n.
 struct alignas(64) CallLine {
-  std::atomic<std::uint64_t> sequence;  // stored last, with release: the descriptor below is then whole
+  std::atomic<std::uint64_t> sequence;  // stored last, with release: what stands below is then whole
   CallDescriptor descriptor;
+  alignas(64) CallWindows windows;
 };
 
 struct RankLines {
@@ -45,6 +53,10 @@ struct alignas(64) Meeting {
   std::atomic<std::uint32_t> arrived[2];
   alignas(64) std::atomic<std::uint64_t> gathered;
 };
+
+// The input of a small call travels in the rank's own slot, beside its descriptor: slot n % 2 for call n, and
+// as safe as the call lines are.
+inline constexpr std::size_t slot_bytes = 4096;
 
 // Free-running byte counters of a stream. Each has one writer, and a line of its own.
 struct StreamLines {
@@ -77,7 +89,10 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   Failure& failure() const;
-  Meeting& meeting() const;
+  // Where ranks meet when they have made a call, and where when they are done with one another's windows.
+  Meeting& arrivals() const;
+  Meeting& departures() const;
+  std::span<std::byte> slot(int rank, std::uint64_t sequence) const;
   RankLines& rank(int rank) const;
   StreamLines& stream(int from, int to, Channel channel) const;
   std::size_t stream_bytes() const { return stream_bytes_; }

@@ -88,6 +88,12 @@ const char* name_of(Algorithm algorithm) {
       return "ring";
     case Algorithm::direct:
       return "direct";
+    case Algorithm::windows:
+      return "windows";
+    case Algorithm::slots:
+      return "slots";
+    case Algorithm::reads:
+      return "reads";
   }
   return "?";
 }

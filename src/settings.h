@@ -9,7 +9,10 @@
 
 namespace rondo {
 
-enum class Algorithm { automatic, ring, direct };
+// A setting forces ring or direct. Direct calls are carried out in one of four ways, with the same bits: over
+// streams (direct), in the descriptors' slots where they are small (slots), on memory that peers can map
+// (windows), or by reading other processes' memory (reads).
+enum class Algorithm { automatic, ring, direct, slots, windows, reads };
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 

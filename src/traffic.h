@@ -15,17 +15,23 @@ inline constexpr int byte_class_count = 3;
 using ByteCounts = std::vector<std::uint64_t>;  // by peer
 
 struct Traffic {
-  explicit Traffic(int size) { sent.fill(ByteCounts(static_cast<std::size_t>(size))); }
+  explicit Traffic(int size) : fetched(static_cast<std::size_t>(size)) {
+    sent.fill(ByteCounts(static_cast<std::size_t>(size)));
+  }
 
-  std::array<ByteCounts, byte_class_count> sent;
+  std::array<ByteCounts, byte_class_count> sent;  // from this rank to each peer
+  ByteCounts fetched;                             // payload from each peer, where this rank reads its memory
 
   void count(ByteClass byte_class, int peer, std::uint64_t bytes) {
     sent[static_cast<std::size_t>(byte_class)][static_cast<std::size_t>(peer)] += bytes;
   }
+  void count_fetched(int peer, std::uint64_t bytes) { fetched[static_cast<std::size_t>(peer)] += bytes; }
   void clear() {
+    std::fill(fetched.begin(), fetched.end(), 0);
     for (ByteCounts& counts : sent) std::fill(counts.begin(), counts.end(), 0);
   }
   Traffic& operator+=(const Traffic& other) {
+    for (std::size_t peer = 0; peer < fetched.size(); ++peer) fetched[peer] += other.fetched[peer];
     for (std::size_t c = 0; c < sent.size(); ++c)
       for (std::size_t peer = 0; peer < sent[c].size(); ++peer) sent[c][peer] += other.sent[c][peer];
     return *this;

@@ -1,0 +1,131 @@
+// Calls on windows: each rank has its own chunk, reads it from all ranks' memory at once, reduces in the
+// order of the ranks with one rounding, and stores it once to every rank that wants it. No byte is copied on
+// the way.
+#include <algorithm>
+#include <cstring>
+
+#include "src/collective.h"
+
+namespace rondo {
+namespace {
+
+// Where a chunk begins in a buffer of all chunks.
+std::size_t offset_of(const Call& call, int chunk) {
+  std::size_t offset = 0;
+  for (int before = 0; before < chunk; ++before) offset += call.chunk_bytes[static_cast<std::size_t>(before)];
+  return offset;
+}
+
+// The first byte of a buffer that begins with chunk 0, null where all chunks are empty.
+std::byte* begin_of(const std::vector<Extents>& chunks) {
+  for (const Extents& chunk : chunks)
+    if (!chunk.empty()) return chunk.front().data;
+  return nullptr;
+}
+
+class OnWindows : public Collective {
+ public:
+  OnWindows(const Call& call, const Place& place, std::vector<PeerBuffers> peers, MeetAgain meet)
+      : call_(call), place_(place), peers_(std::move(peers)), meet_(std::move(meet)) {}
+
+  bool step() override {
+    if (!moved_) move();
+    moved_ = true;
+    return meet_(1);
+  }
+
+ private:
+  void move() {
+    if (bytes() == 0) return;
+    if (call_.kind == CallKind::all_gather)
+      copy_to_all();
+    else
+      reduce_mine();
+  }
+
+  std::size_t bytes() const { return call_.chunk_bytes[static_cast<std::size_t>(place_.rank)]; }
+
+  void reduce_mine() {
+    const std::size_t offset = offset_of(call_, place_.rank);
+    std::vector<const std::byte*> sources;
+    for (const PeerBuffers& peer : peers_) sources.push_back(peer.input + offset);
+    std::vector<std::byte*> targets;
+    if (call_.kind == CallKind::all_reduce)
+      for (const PeerBuffers& peer : peers_) targets.push_back(peer.output + offset);
+    else
+      targets.push_back(call_.output[static_cast<std::size_t>(place_.rank)].front().data);
+    reduce(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, targets,
+           bytes() / size_of(call_.type));
+    count(true, call_.kind == CallKind::all_reduce);
+  }
+
+  // Piece by piece, so that what was read for one target is still in the cache for the next.
+  void copy_to_all() {
+    constexpr std::size_t piece = 16 * 1024;
+    const std::size_t offset = offset_of(call_, place_.rank);
+    const std::byte* from = call_.input[static_cast<std::size_t>(place_.rank)].front().data;
+    for (std::size_t at = 0; at < bytes(); at += piece)
+      for (const PeerBuffers& peer : peers_)
+        if (std::byte* to = peer.output + offset + at; to != from + at)
+          std::memcpy(to, from + at, std::min(piece, bytes() - at));
+    count(false, true);
+  }
+
+  void count(bool fetched, bool sent) {
+    for (int peer = 0; peer < place_.size; ++peer) {
+      if (peer == place_.rank) continue;
+      if (fetched) place_.transport.traffic().count_fetched(peer, bytes());
+      if (sent) place_.transport.traffic().count(ByteClass::payload, peer, bytes());
+    }
+  }
+
+  const Call& call_;
+  Place place_;
+  std::vector<PeerBuffers> peers_;  // by rank, this one too
+  MeetAgain meet_;
+  bool moved_ = false;
+};
+
+std::size_t all_bytes(const Call& call) { return offset_of(call, static_cast<int>(call.chunk_bytes.size())); }
+
+}  // namespace
+
+std::optional<WindowNeeds> window_needs(const Call& call) {
+  // The members of a group lie in many places.
+  if (call.members != 1 || all_bytes(call) == 0) return std::nullopt;
+  switch (call.kind) {
+    case CallKind::all_reduce:
+      return WindowNeeds{true, true};
+    case CallKind::all_gather:
+      return WindowNeeds{false, true};
+    case CallKind::reduce_scatter:
+      return WindowNeeds{true, false};
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+    case CallKind::barrier:
+    case CallKind::messages:
+      break;
+  }
+  return std::nullopt;
+}
+
+CallWindows windows_of(const Call& call) {
+  CallWindows windows{};
+  const auto needs = window_needs(call);
+  if (!needs) return windows;
+  const auto input = needs->input ? find_window(begin_of(call.input), all_bytes(call)) : std::nullopt;
+  const auto output = needs->output ? find_window(begin_of(call.output), all_bytes(call)) : std::nullopt;
+  if (input) windows.input = *input;
+  if (output) windows.output = *output;
+  return windows;
+}
+
+std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
+                                         MeetAgain meet) {
+  return std::make_unique<OnWindows>(call, place, std::move(peers), std::move(meet));
+}
+
+}  // namespace rondo

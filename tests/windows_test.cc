@@ -1,0 +1,200 @@
+// Calls on memory of rondoMemAlloc, which peers map: data, sentinels, ledger, memory that is freed and used
+// again.
+#include "src/window.h"
+
+#include <fstream>
+
+#include "src/calls.h"
+#include "src/gather_bytes.h"
+#include "tests/ranks.h"
+#include "tests/typed_buffer.h"
+
+namespace rondo::test {
+namespace {
+
+// Window memory with sentinels before and behind `count` elements.
+class WindowBuffer {
+ public:
+  WindowBuffer(DataType type, std::size_t count)
+      : type_(type), count_(count), memory_(static_cast<std::byte*>(allocate_window(bytes() + 2 * guard))) {
+    std::memset(memory_, 0xA5, bytes() + 2 * guard);
+  }
+  ~WindowBuffer() {
+    for (std::size_t i = 0; i < guard; ++i) {
+      EXPECT_EQ(memory_[i], std::byte{0xA5}) << "a byte before the buffer was written";
+      EXPECT_EQ(memory_[guard + bytes() + i], std::byte{0xA5}) << "a byte behind the buffer was written";
+    }
+    free_window(memory_);
+  }
+  WindowBuffer(const WindowBuffer&) = delete;
+  WindowBuffer& operator=(const WindowBuffer&) = delete;
+
+  std::byte* at(std::size_t index) const { return memory_ + guard + index * size_of(type_); }
+  template <typename Value>
+  void fill(Value value) {
+    for (std::size_t i = 0; i < count_; ++i) set_element(at(i), type_, value(i));
+  }
+  template <typename Value>
+  void expect(Value value) {
+    for (std::size_t i = 0; i < count_; ++i)
+      ASSERT_EQ(get_element(at(i), type_), static_cast<double>(value(i)))
+          << "element " << i << " of " << count_;
+  }
+
+ private:
+  static constexpr std::size_t guard = 40;  // no multiple of a line: what is reduced is not aligned
+  std::size_t bytes() const { return count_ * size_of(type_); }
+
+  DataType type_;
+  std::size_t count_;
+  std::byte* memory_;
+};
+
+double input(int rank, std::size_t index) {
+  return static_cast<double>((index * 7 + 3) % 5 + static_cast<std::size_t>(rank) % 2);
+}
+
+double sum_of_inputs(int size, std::size_t index) {
+  double sum = 0;
+  for (int rank = 0; rank < size; ++rank) sum += input(rank, index);
+  return sum;
+}
+
+std::uint64_t calls_on(Communicator& comm, Algorithm algorithm) {
+  std::uint64_t calls = 0;
+  for (const auto& [key, row] : comm.ledger().rows())
+    if (key.algorithm == algorithm) calls += row.calls;
+  return calls;
+}
+
+struct Case {
+  int size;
+  RanksAre kind;
+};
+
+class Windows : public ::testing::TestWithParam<Case> {
+ protected:
+  void run(const std::function<void(Communicator&, Seat)>& body) {
+    run_ranks(
+        GetParam().size,
+        [&](Communicator& comm) {
+          body(comm, {comm.rank(), comm.size()});
+        },
+        test_options(), GetParam().kind);
+  }
+};
+
+TEST_P(Windows, AllReduce) {
+  run([](Communicator& comm, Seat seat) {
+    for (const DataType type : {DataType::f32, DataType::bf16, DataType::i8, DataType::f64}) {
+      for (const std::size_t count : {5'001u, 40'003u}) {
+        for (const bool in_place : {false, true}) {
+          WindowBuffer send(type, count), receive(type, count);
+          send.fill([&](std::size_t i) { return input(seat.rank, i); });
+          std::byte* to = in_place ? send.at(0) : receive.at(0);
+          comm.run(all_reduce_call(seat, send.at(0), to, count, type, {}));
+          (in_place ? send : receive).expect([&](std::size_t i) { return sum_of_inputs(seat.size, i); });
+        }
+      }
+    }
+    EXPECT_EQ(calls_on(comm, Algorithm::windows), 16u);
+  });
+}
+
+TEST_P(Windows, AllGatherAndReduceScatter) {
+  run([](Communicator& comm, Seat seat) {
+    const auto ranks = static_cast<std::size_t>(seat.size), rank = static_cast<std::size_t>(seat.rank);
+    const std::size_t count = 7'003;
+    for (const bool in_place : {false, true}) {
+      WindowBuffer all(DataType::f32, count * ranks), mine(DataType::f32, count);
+      mine.fill([&](std::size_t i) { return input(seat.rank, i); });
+      std::memcpy(all.at(rank * count), mine.at(0), count * sizeof(float));
+      comm.run(all_gather_call(seat, in_place ? all.at(rank * count) : mine.at(0), all.at(0), count,
+                               DataType::f32));
+      all.expect([&](std::size_t i) { return input(static_cast<int>(i / count), i % count); });
+
+      all.fill([&](std::size_t i) { return input(seat.rank, i); });
+      comm.run(reduce_scatter_call(seat, all.at(0), in_place ? all.at(rank * count) : mine.at(0), count,
+                                   DataType::f32, {}));
+      const auto reduced = [&](std::size_t i) { return sum_of_inputs(seat.size, rank * count + i); };
+      if (!in_place) mine.expect(reduced);
+      all.expect([&](std::size_t i) {
+        return in_place && i / count == rank ? reduced(i % count) : input(seat.rank, i);
+      });
+    }
+    EXPECT_EQ(calls_on(comm, Algorithm::windows), 4u);
+  });
+}
+
+// Ring and direct have one total; so have windows and streams, edge by edge.
+TEST_P(Windows, MoveTheBytesOfDirect) {
+  run([](Communicator& comm, Seat seat) {
+    const std::size_t count = 10'001;
+    WindowBuffer window(DataType::f32, count);
+    std::vector<float> heap(count);
+    comm.ledger().reset();
+    comm.run(all_reduce_call(seat, window.at(0), window.at(0), count, DataType::f32, {}));
+    const auto on_windows = ledger_matrix(comm, ByteClass::payload);
+    comm.ledger().reset();
+    comm.run(all_reduce_call(seat, heap.data(), heap.data(), count, DataType::f32, {}));
+    EXPECT_EQ(ledger_matrix(comm, ByteClass::payload), on_windows);
+  });
+}
+
+// One rank's buffer is no window: all of them see that, and none waits for another.
+TEST_P(Windows, OneRankOnTheHeapSendsAllToStreams) {
+  run([](Communicator& comm, Seat seat) {
+    const std::size_t count = 20'000;
+    WindowBuffer window(DataType::i32, count);
+    std::vector<std::int32_t> heap(count, seat.rank);
+    window.fill([&](std::size_t) { return seat.rank; });
+    std::byte* buffer = seat.rank == 0 ? reinterpret_cast<std::byte*>(heap.data()) : window.at(0);
+    comm.run(all_reduce_call(seat, buffer, buffer, count, DataType::i32, {}));
+    EXPECT_EQ(get_element(buffer + (count - 1) * 4, DataType::i32), seat.size * (seat.size - 1) / 2);
+    EXPECT_EQ(calls_on(comm, Algorithm::windows), 0u);
+  });
+}
+
+// Memory freed and allocated again, smaller and larger, often at the same address: never what was there
+// before.
+TEST_P(Windows, FreedMemoryIsNotTakenForNew) {
+  run([](Communicator& comm, Seat seat) {
+    for (int round = 0; round < 50; ++round) {
+      const std::size_t count = 3'000 + static_cast<std::size_t>(round % 7) * 1'000;
+      WindowBuffer buffer(DataType::f32, count);
+      buffer.fill([&](std::size_t i) { return round + input(seat.rank, i); });
+      comm.run(all_reduce_call(seat, buffer.at(0), buffer.at(0), count, DataType::f32, {}));
+      buffer.expect([&](std::size_t i) { return seat.size * round + sum_of_inputs(seat.size, i); });
+    }
+    std::size_t mappings = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);)
+      mappings += line.find("rondo-window") != std::string::npos;
+    // Each peer's last window, and in a process of many ranks their own.
+    EXPECT_LE(mappings, 2 * static_cast<std::size_t>(seat.size));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Windows,
+                         ::testing::Values(Case{2, RanksAre::processes}, Case{3, RanksAre::processes},
+                                           Case{5, RanksAre::processes}, Case{3, RanksAre::threads}),
+                         [](const auto& info) {
+                           return fmt::format(
+                               "{}_{}", info.param.size,
+                               info.param.kind == RanksAre::processes ? "processes" : "threads");
+                         });
+
+TEST(WindowMemory, RefusesWhatItDidNotGive) {
+  int on_the_stack = 0;
+  EXPECT_THROW(free_window(&on_the_stack), Error);
+  EXPECT_THROW(allocate_window(0), Error);
+  void* memory = allocate_window(1);
+  EXPECT_TRUE(find_window(memory, 1).has_value());
+  EXPECT_FALSE(find_window(&on_the_stack, sizeof on_the_stack).has_value());
+  EXPECT_FALSE(find_window(memory, 1 << 20).has_value()) << "longer than the window";
+  free_window(memory);
+  EXPECT_THROW(free_window(memory), Error);
+}
+
+}  // namespace
+}  // namespace rondo::test
