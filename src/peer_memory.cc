@@ -44,7 +44,7 @@ bool can_read_memory_of(const ProcessIdentity& owner, std::uint64_t address) {
          word == peer_memory_probe;
 }
 
-void read_peer_memory(const ProcessIdentity& owner, std::span<const Extent> from,
+void read_peer_memory(int rank, const ProcessIdentity& owner, std::span<const Extent> from,
                       std::span<const Extent> to) {
   if (owner.pid == ::getpid()) return copy_extents(from, to);
   std::vector<iovec> remote = to_iovecs(from), local = to_iovecs(to);
@@ -52,9 +52,10 @@ void read_peer_memory(const ProcessIdentity& owner, std::span<const Extent> from
     const ssize_t got = ::process_vm_readv(static_cast<pid_t>(owner.pid), &local[l],
                                            std::min<std::size_t>(local.size() - l, IOV_MAX), &remote[r],
                                            std::min<std::size_t>(remote.size() - r, IOV_MAX), 0);
-    if (got <= 0)
-      fail(ErrorKind::remote, "cannot read the memory of process {}: {}", owner.pid,
-           std::strerror(got < 0 ? errno : EFAULT));
+    if (got < 0)
+      fail(ErrorKind::remote, "rank {} (process {}) {}", rank, owner.pid,
+           errno == ESRCH ? "has died"
+                          : fmt::format("does not let its memory be read: {}", std::strerror(errno)));
     advance(remote, r, static_cast<std::size_t>(got));
     advance(local, l, static_cast<std::size_t>(got));
   }

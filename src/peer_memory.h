@@ -18,8 +18,9 @@ extern const std::uint64_t peer_memory_probe;
 bool can_read_memory_of(const ProcessIdentity& owner, std::uint64_t address);
 
 // Copies `from`, in the owner's address space, to `to`, in ours: as many bytes in each. Throws remote where
-// they cannot be read (any more).
-void read_peer_memory(const ProcessIdentity& owner, std::span<const Extent> from, std::span<const Extent> to);
+// they cannot be read (any more), naming the rank, which is the owner.
+void read_peer_memory(int rank, const ProcessIdentity& owner, std::span<const Extent> from,
+                      std::span<const Extent> to);
 
 // Lists of extents as they stand in shared memory for the peers: for each list its length, then its extents.
 // False: they do not fit, and nothing of use was written.

@@ -45,8 +45,8 @@ class Reads : public Collective {
         continue;
       }
       sources.push_back({{room.data() + peer * (room.size() / peers_.size()), bytes}});
-      read_peer_memory(peers_[peer].process, slice(peers_[peer].input[mine()], offset, bytes),
-                       sources.back());
+      read_peer_memory(static_cast<int>(peer), peers_[peer].process,
+                       slice(peers_[peer].input[mine()], offset, bytes), sources.back());
     }
     reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete,
                    slice(call_.output[mine()], offset, bytes));
@@ -58,7 +58,7 @@ class Reads : public Collective {
     for (int distance = 1; distance < place_.size; ++distance) {
       const int peer = (place_.rank + distance) % place_.size;
       const auto chunk = static_cast<std::size_t>(peer);
-      read_peer_memory(peers_[chunk].process, peers_[chunk].result, call_.output[chunk]);
+      read_peer_memory(peer, peers_[chunk].process, peers_[chunk].result, call_.output[chunk]);
       place_.transport.traffic().count_fetched(peer, call_.chunk_bytes[chunk]);
     }
   }
