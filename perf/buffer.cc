@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "include/rondo/rondo.h"
 #include "src/error.h"
 
 namespace rondo {
@@ -18,13 +19,16 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
     case MemoryKind::rondo:
       break;
   }
-  return nullptr;
+  void* memory = nullptr;
+  rondoMemAlloc(&memory, whole_pages);
+  return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
 
 MemoryKind parse_memory(const std::string& text) {
-  if (text == "malloc") return MemoryKind::malloc;
+  for (const MemoryKind kind : {MemoryKind::malloc, MemoryKind::rondo})
+    if (text == name_of(kind)) return kind;
   fail(ErrorKind::invalid_argument, "--memory {}: expected {}", text, memory_kinds());
 }
 
@@ -38,7 +42,7 @@ const char* name_of(MemoryKind kind) {
   return "?";
 }
 
-std::string memory_kinds() { return "malloc"; }
+std::string memory_kinds() { return "malloc or rondo (rondoMemAlloc)"; }
 
 Buffer::Buffer(std::size_t bytes, MemoryKind kind)
     : bytes_(bytes), memory_(allocate(bytes, kind), Free{kind}) {
@@ -55,6 +59,7 @@ void Buffer::Free::operator()(std::byte* memory) const {
       std::free(memory);
       return;
     case MemoryKind::rondo:
+      rondoMemFree(memory);
       return;
   }
 }

@@ -236,8 +236,7 @@ TEST_P(FsdpLedger, EveryRowIsExactOnEveryRank) {
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i * 31 % 512);
         model.forward(ids, {2, 8});
         model.backward();
-        for (const ReportRow& row :
-             merge_rows(comm, fsdp_rows(model, GetParam().types, 1)))
+        for (const ReportRow& row : merge_rows(comm, fsdp_rows(model, GetParam().types, 1)))
           EXPECT_EQ(row.expected, row.measured) << row.row.stage << " " << row.row.collective;
       },
       test_options(GetParam().algorithm));

@@ -148,9 +148,10 @@ RONDO_API rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar
 RONDO_API rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm);
 
 /* ---- memory ---- */
-/* Zeroed memory that the ranks in other processes of this host can map. Calls whose buffers lie in it, on every rank,
- * move no byte more than they must: all-reduce wants both buffers in it, all-gather the receive buffer,
- * reduce-scatter the send buffer. Any part of it may be passed. Outside calls it is memory like any other. */
+/* Zeroed memory that the ranks in other processes of this host can map. Calls whose buffers lie in it, on
+ * every rank, move no byte more than they must: all-reduce wants both buffers in it, all-gather the receive
+ * buffer, reduce-scatter the send buffer. Any part of it may be passed. Outside calls it is memory like any
+ * other. */
 RONDO_API rondoResult_t rondoMemAlloc(void** ptr, size_t size);
 /* No call that uses it may be under way on any rank. null is fine. */
 RONDO_API rondoResult_t rondoMemFree(void* ptr);
