@@ -21,7 +21,7 @@ Sizes root_sizes(const Collective& collective, const Case& which, int ranks, int
   return collective.sizes(place_of(which, root, ranks, root));
 }
 
-// The operator as the library knows it. That of mulsum is made for a communicator, with each rank's factor.
+// The operator as the library knows it. That of mulsum is made for a communicator, with its factor.
 class Operator {
  public:
   Operator(const Communicator& communicator, DataType type, ReduceOp op) : comm_(communicator.get()) {
@@ -30,8 +30,7 @@ class Operator {
       return;
     }
     std::byte scalar[8];
-    const double factor = pre_multiplier(communicator.rank());
-    Pattern(type, [&](std::size_t) { return factor; }).write(scalar, 0, 1);
+    Pattern(type, [](std::size_t) { return pre_multiplier; }).write(scalar, 0, 1);
     check(rondoRedOpCreatePreMulSum(&op_, scalar, static_cast<rondoDataType_t>(type),
                                     rondoScalarHostImmediate, comm_));
     made_ = true;

@@ -97,8 +97,6 @@ double combine(ReduceOp op, double a, double b) {
 
 }  // namespace
 
-double pre_multiplier(int rank) { return 1 + rank % 2; }
-
 double input_value(const Numbers& numbers, int rank, std::size_t i) {
   if (!numbers.reduces) return mix(i, rank) % 127;
   switch (numbers.op) {
@@ -119,7 +117,7 @@ double reduced_value(const Numbers& numbers, std::size_t i) {
   const bool multiplied = numbers.op == ReduceOp::premul_sum;
   double result = 0;
   for (int rank = 0; rank < numbers.ranks; ++rank) {
-    const double input = input_value(numbers, rank, i) * (multiplied ? pre_multiplier(rank) : 1);
+    const double input = input_value(numbers, rank, i) * (multiplied ? pre_multiplier : 1);
     result = rank == 0 ? input : combine(numbers.op, result, input);
   }
   return numbers.op == ReduceOp::avg ? average(numbers.type, result, numbers.ranks) : result;

@@ -103,12 +103,12 @@ TEST(CallCounter, PassesTwoToThe32) {
   const Fd memory = Segment::create(size, settings.buffer_bytes);
   const auto segment = Segment::map(memory, size, settings.buffer_bytes);
   const std::uint64_t start = (std::uint64_t{1} << 32) - 3;
-  segment->meeting().gathered = start;
+  segment->arrivals().gathered = start;
   for (int rank = 0; rank < size; ++rank) segment->rank(rank).completed = start;
   run_threads(size, [&](int rank) {
-    Membership membership{rank, size, segment, {}, {}, true};
+    Membership membership{rank, size, segment, {}, {}, false, false, true};
     membership.peers.resize(size);
-    membership.pids.assign(size, ::getpid());
+    membership.processes.assign(size, this_process());
     const auto comm = std::make_shared<Communicator>(std::move(membership), test_options());
     for (int call = 0; call < 10; ++call) {
       int value = rank + call, sum = 0;
