@@ -61,7 +61,8 @@ class Rondo(Program):
 
     def __init__(self, build, memory):
         self.folder, self.memory = Path(build) / "perf", memory
-        self.name, self.title = f"rondo-{memory}", f"Rondo, {memory}"
+        self.name = f"rondo-{memory}"
+        self.title = "Rondo, " + {"malloc": "malloc", "rondo": "rondoMemAlloc"}[memory]
         probe = self.folder / "all_reduce_perf"
         if not os.access(probe, os.X_OK):
             raise NotThere(f"{probe} is not there: build the project, or name its folder by --build")

@@ -60,7 +60,7 @@ void PerfOutput::print_head() const {
       fmt::format("{:>9} {:>7} {:>7} {:>6} {:>9}", "time", "algbw", "busbw", "#wrong", "p99");
   const std::string unit =
       fmt::format("{:>9} {:>7} {:>7} {:>6} {:>9}", "(us)", "(GB/s)", "(GB/s)", "", "(us)");
-  fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5} {:^45} {:^42}\n", "", "", "", "", "", "out-of-place",
+  fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5} {:^45} {:>23}\n", "", "", "", "", "", "out-of-place",
              "in-place");
   fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5}  {}  {}  {:>12}\n", "size", "count", "type", "redop", "root",
              side, side, "sent");
