@@ -36,13 +36,17 @@ struct LedgerOptions {
   Qwen3Choice qwen3;
   TokenShape samples{2, 8};
   MegatronConfig megatron;
+  bool megatron_sizes_given = false;
   std::string conjugates = "megatron";
   bool json = false;
 };
 
 struct Measured {
   std::vector<ReportRow> rows;
-  std::vector<std::uint64_t> fsdp_matrix, tp_matrix;
+  struct Matrices {
+    std::vector<std::uint64_t> measured, expected;
+  };
+  Matrices fsdp, tp;
 };
 
 std::vector<std::int64_t> sample_ids(TokenShape shape, std::size_t vocabulary, int rank) {
@@ -57,6 +61,10 @@ void append(std::vector<ReportRow>& rows, std::vector<ReportRow> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+Measured::Matrices matrices(Communicator& communicator) {
+  return {ledger_matrix(communicator, ByteClass::payload), expected_matrix(communicator)};
+}
+
 void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
   const FsdpTypes types = options.qwen3.types();
   Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.samples.length});
@@ -67,7 +75,7 @@ void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Meas
   model.backward();
   model.step({}, 1);
   // Before the rows are merged, which moves bytes of its own.
-  measured.fsdp_matrix = ledger_matrix(communicator, ByteClass::payload);
+  measured.fsdp = matrices(communicator);
   append(measured.rows, merge_rows(communicator, fsdp_rows(model, types, 1)));
 }
 
@@ -82,7 +90,7 @@ void measure_megatron(Communicator& communicator, const LedgerOptions& options, 
   std::vector<float> gradient(out.size());
   mean_loss(out, gradient);
   model.backward(gradient);
-  measured.tp_matrix = ledger_matrix(communicator, ByteClass::payload);
+  measured.tp = matrices(communicator);
   append(measured.rows, merge_rows(communicator, megatron_rows(communicator, config, {})));
 }
 
@@ -90,11 +98,18 @@ void print_text(const Communicator& communicator, const LedgerOptions& options, 
   fmt::print("{} ranks on this host, {} collectives; parameters {}, gradients reduced in {}\n",
              communicator.size(), options.algorithm, options.qwen3.type,
              options.qwen3.reduce.empty() ? options.qwen3.type : options.qwen3.reduce);
+  const MegatronConfig& tp = options.megatron;
+  fmt::print("second model: batch {}, sequence {}, hidden {}, {} heads, {} conjugates\n", tp.batch,
+             tp.sequence, tp.hidden, tp.heads, options.conjugates);
   print_report(measured.rows);
   fmt::print("\nBytes that each rank sent to each other in the step of the first model:\n");
-  print_matrix(measured.fsdp_matrix, communicator.size());
+  print_matrix(measured.fsdp.measured, communicator.size());
   fmt::print("and of the second:\n");
-  print_matrix(measured.tp_matrix, communicator.size());
+  print_matrix(measured.tp.measured, communicator.size());
+  const bool same =
+      measured.fsdp.measured == measured.fsdp.expected && measured.tp.measured == measured.tp.expected;
+  fmt::print("{}\n", same ? "Both are what the formulas expect, edge by edge."
+                          : "They are NOT what the formulas expect.");
   const std::size_t wrong = inexact_rows(measured.rows);
   fmt::print("\n{}\n",
              wrong == 0 ? fmt::format("All {} rows are exact: measured - expected = 0 bytes on every rank.",
@@ -108,11 +123,24 @@ void print_json(const Communicator& communicator, const LedgerOptions& options, 
                  {"ranks", communicator.size()},
                  {"algorithm", options.algorithm},
                  {"rows", report_json(measured.rows)},
-                 {"matrix", {{"qwen3 fsdp", measured.fsdp_matrix}, {"megatron tp", measured.tp_matrix}}}}
+                 {"matrix", {{"qwen3 fsdp", measured.fsdp.measured}, {"megatron tp", measured.tp.measured}}},
+                 {"expected_matrix",
+                  {{"qwen3 fsdp", measured.fsdp.expected}, {"megatron tp", measured.tp.expected}}}}
                  .dump(2));
 }
 
-void run_ledger(Communicator& communicator, const LedgerOptions& options) {
+// Unless sizes were asked for, the second model gets a head a rank where the ranks do not divide the usual
+// ones.
+void fit_heads(LedgerOptions& options, int ranks) {
+  MegatronConfig& config = options.megatron;
+  const auto size = static_cast<std::size_t>(ranks);
+  if (options.megatron_sizes_given || config.heads % size == 0) return;
+  config.hidden = size * config.head_dim();
+  config.heads = size;
+}
+
+void run_ledger(Communicator& communicator, LedgerOptions options) {
+  fit_heads(options, communicator.size());
   Measured measured;
   measure_fsdp(communicator, options, measured);
   measure_megatron(communicator, options, measured);
@@ -168,7 +196,8 @@ void add_ledger_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "Rows for machines");
   command->footer(about);
-  command->callback([options] {
+  command->callback([options, command] {
+    options->megatron_sizes_given = command->count("--tp-heads") + command->count("--tp-hidden") > 0;
     check_options(*options);
     const auto body = [options](Communicator& communicator) { run_ledger(communicator, *options); };
     finish_with(run_local_ranks(options->ranks, communicator_options(*options), body));

@@ -24,15 +24,14 @@ std::vector<std::string> gather_bytes(Communicator& communicator, const std::str
   return texts;
 }
 
-std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass byte_class) {
-  const Traffic total = communicator.ledger().total();
-  const std::size_t size = total.fetched.size();
-  // What this rank sent to each, then what it read from each.
-  ByteCounts mine = total.of(byte_class);
-  if (byte_class == ByteClass::payload)
-    mine.insert(mine.end(), total.fetched.begin(), total.fetched.end());
-  else
-    mine.resize(2 * size);
+namespace {
+
+// [from * size + to], from what each rank sent to each and what it read from each.
+std::vector<std::uint64_t> merged_matrix(Communicator& communicator, const ByteCounts& sent,
+                                         const ByteCounts& fetched) {
+  const std::size_t size = sent.size();
+  ByteCounts mine = sent;
+  mine.insert(mine.end(), fetched.begin(), fetched.end());
   std::vector<std::uint64_t> matrix(size * size);
   const std::vector<std::string> texts = gather_bytes(
       communicator, std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(mine[0])));
@@ -44,6 +43,27 @@ std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass b
     }
   }
   return matrix;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass byte_class) {
+  const Traffic total = communicator.ledger().total();
+  const ByteCounts none(total.fetched.size());
+  return merged_matrix(communicator, total.of(byte_class),
+                       byte_class == ByteClass::payload ? total.fetched : none);
+}
+
+std::vector<std::uint64_t> expected_matrix(Communicator& communicator) {
+  LedgerRow sum(communicator.size());
+  for (const auto& [key, row] : communicator.ledger().rows()) {
+    if (key.scope.starts_with(report_scope)) continue;
+    for (std::size_t peer = 0; peer < row.expected.size(); ++peer) {
+      sum.expected[peer] += row.expected[peer];
+      sum.expected_fetched[peer] += row.expected_fetched[peer];
+    }
+  }
+  return merged_matrix(communicator, sum.expected, sum.expected_fetched);
 }
 
 }  // namespace rondo

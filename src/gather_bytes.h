@@ -14,6 +14,9 @@ std::vector<std::string> gather_bytes(Communicator& communicator, const std::str
 // Collective: bytes sent since the last reset of the ledger, [from * size + to].
 std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass byte_class);
 
+// Collective: the payload that the formulas expect for the same calls, but for those of reports.
+std::vector<std::uint64_t> expected_matrix(Communicator& communicator);
+
 inline constexpr const char* report_scope = "report";
 
 }  // namespace rondo
