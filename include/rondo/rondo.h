@@ -142,7 +142,8 @@ RONDO_API rondoResult_t rondoCommUserRank(const rondoComm_t comm, int* rank);
 RONDO_API rondoResult_t rondoCommSetTimeout(rondoComm_t comm, int64_t timeout_ms);
 
 /* ---- operators ---- */
-/* op multiplies each rank's input by *scalar (one element of `type`, on the host) before the sum. */
+/* op multiplies each rank's input by *scalar (one element of `type`, on the host) before the sum. All ranks
+ * pass the same scalar. */
 RONDO_API rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDataType_t type,
                                                   rondoScalarResidence_t residence, rondoComm_t comm);
 RONDO_API rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm);
