@@ -93,6 +93,8 @@ class Program {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
+    // Whoever runs the tests may ignore some signals (nohup, jobs of a script), and what is ignored stays so.
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) ::signal(signal, SIG_DFL);
     ::execv(arguments[0], arguments.data());
     ::_exit(99);
   }
