@@ -65,7 +65,7 @@ bool write_extent_lists(std::span<const Extents> lists, std::span<std::byte> roo
   std::size_t at = 0;
   const auto put = [&](const void* value, std::size_t bytes) {
     if (at + bytes > room.size()) return false;
-    std::memcpy(room.data() + at, value, bytes);
+    if (bytes > 0) std::memcpy(room.data() + at, value, bytes);
     at += bytes;
     return true;
   };
@@ -84,7 +84,7 @@ std::vector<Extents> read_extent_lists(std::span<const std::byte> room, std::siz
     std::memcpy(&length, room.data() + at, sizeof length);
     at += sizeof length;
     list.resize(length);
-    std::memcpy(list.data(), room.data() + at, length * sizeof(Extent));
+    if (length > 0) std::memcpy(list.data(), room.data() + at, length * sizeof(Extent));
     at += length * sizeof(Extent);
   }
   return all;

@@ -65,15 +65,19 @@ double reference_float(ReduceOp op, const std::vector<double>& values, double fa
 template <typename T>
 T reference_integer(ReduceOp op, const std::vector<T>& values, T factor) {
   __extension__ using Wide = __int128;
+  __extension__ using Unsigned = unsigned __int128;
+  const auto product = [](Wide a, Wide b) {
+    return static_cast<Wide>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b));
+  };
   const auto wrapped = [](Wide value) { return static_cast<Wide>(static_cast<T>(value)); };
   const auto scaled = [&](T value) {
-    return op == ReduceOp::premul_sum ? wrapped(Wide{value} * factor) : Wide{value};
+    return op == ReduceOp::premul_sum ? wrapped(product(value, factor)) : Wide{value};
   };
   Wide result = scaled(values[0]);
   for (std::size_t i = 1; i < values.size(); ++i) {
     const Wide value = scaled(values[i]);
     if (op == ReduceOp::prod)
-      result = wrapped(result * value);
+      result = wrapped(product(result, value));
     else if (op == ReduceOp::max)
       result = std::max(result, value);
     else if (op == ReduceOp::min)
