@@ -24,24 +24,6 @@ bool has_ring(CallKind kind) {
   return false;
 }
 
-bool has_slots(CallKind kind) {
-  switch (kind) {
-    case CallKind::all_reduce:
-    case CallKind::all_gather:
-    case CallKind::reduce_scatter:
-      return true;
-    case CallKind::broadcast:
-    case CallKind::reduce:
-    case CallKind::gather:
-    case CallKind::scatter:
-    case CallKind::all_to_all:
-    case CallKind::barrier:
-    case CallKind::messages:
-      return false;
-  }
-  return false;
-}
-
 // Direct all-reduce: a direct reduce-scatter, then a direct all-gather of the outputs. All that this rank
 // sends of its input has left before the first peer's output arrives, so that both may be the same memory.
 class DirectAllReduce : public Collective {
@@ -73,6 +55,24 @@ class Barrier : public Collective {
 
 }  // namespace
 
+bool has_direct_ways(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_reduce:
+    case CallKind::all_gather:
+    case CallKind::reduce_scatter:
+      return true;
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+    case CallKind::barrier:
+    case CallKind::messages:
+      return false;
+  }
+  return false;
+}
+
 Algorithm choose_algorithm(CallKind kind, Algorithm forced) {
   if (!has_ring(kind)) return Algorithm::direct;
   if (forced != Algorithm::automatic) return forced;
@@ -83,12 +83,12 @@ Algorithm choose_algorithm(CallKind kind, Algorithm forced) {
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced) {
   const Algorithm algorithm = choose_algorithm(kind, forced);
   // Everybody reads everything at once: one meeting, and no stream.
-  const bool slots = algorithm == Algorithm::direct && has_slots(kind) && input_bytes <= slot_bytes;
+  const bool slots = algorithm == Algorithm::direct && has_direct_ways(kind) && input_bytes <= slot_bytes;
   return slots ? Algorithm::slots : algorithm;
 }
 
 Algorithm choose_algorithm(const Call& call, Algorithm forced) {
-  if (!has_slots(call.kind)) return choose_algorithm(call.kind, forced);
+  if (!has_direct_ways(call.kind)) return choose_algorithm(call.kind, forced);
   const auto begin = call.chunk_bytes.begin(), end = call.chunk_bytes.end();
   const std::size_t input_bytes = call.kind == CallKind::all_gather
                                       ? *std::max_element(begin, end)

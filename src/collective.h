@@ -54,6 +54,9 @@ std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
 
 // ---- calls that peers' memory carries ----
 
+// Whether direct calls of this kind may go by slots or by reads.
+bool has_direct_ways(CallKind kind);
+
 // Whether a call of this kind can be carried out on windows, and which of its buffers must lie in one then.
 struct WindowNeeds {
   bool input, output;
@@ -81,7 +84,6 @@ struct PeerExtents {
   std::vector<Extents> input;
   Extents result;
 };
-bool has_reads(CallKind kind);
 // The lists that make a peer's PeerExtents: its input's chunks, then its result.
 std::vector<Extents> lists_for_peers(const Call& call, int rank);
 std::unique_ptr<Collective> make_reads(const Call& call, const Place& place, std::vector<PeerExtents> peers,

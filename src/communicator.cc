@@ -186,7 +186,7 @@ void Communicator::publish(PendingCall& head) {
   line.windows = {};
   if (head.algorithm == Algorithm::direct && size_ > 1) {
     if (membership_.windows) line.windows = windows_of(head.call);
-    if (membership_.reads && has_reads(head.call.kind))
+    if (membership_.reads && has_direct_ways(head.call.kind))
       line.windows.lists_in_slot = write_extent_lists(lists_for_peers(head.call, rank_),
                                                       membership_.segment->slot(rank_, head.sequence));
   }

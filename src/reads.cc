@@ -72,24 +72,6 @@ class Reads : public Collective {
 
 }  // namespace
 
-bool has_reads(CallKind kind) {
-  switch (kind) {
-    case CallKind::all_reduce:
-    case CallKind::all_gather:
-    case CallKind::reduce_scatter:
-      return true;
-    case CallKind::broadcast:
-    case CallKind::reduce:
-    case CallKind::gather:
-    case CallKind::scatter:
-    case CallKind::all_to_all:
-    case CallKind::barrier:
-    case CallKind::messages:
-      break;
-  }
-  return false;
-}
-
 // The input's chunks, then what peers read of this rank's result: an all-gather's is its input.
 std::vector<Extents> lists_for_peers(const Call& call, int rank) {
   std::vector<Extents> lists = call.input;
