@@ -88,16 +88,17 @@ void need(const char* argument, const void* pointer) {
   if (pointer == nullptr) fail(ErrorKind::invalid_argument, "{} is null", argument);
 }
 
-std::shared_ptr<CommObject> object_of(rondoComm_t comm) {
-  auto object = comms().find(comm);
+// Good until this thread looks for another handle.
+CommObject& object_of(rondoComm_t comm) {
+  const auto& object = comms().find(comm);
   if (!object)
     fail(ErrorKind::invalid_argument, "comm {}: expected a communicator that lives (not null, not destroyed)",
          static_cast<const void*>(comm));
   object->communicator->need_own_process();
-  return object;
+  return *object;
 }
 
-std::shared_ptr<Communicator> communicator_of(rondoComm_t comm) { return object_of(comm)->communicator; }
+std::shared_ptr<Communicator> communicator_of(rondoComm_t comm) { return object_of(comm).communicator; }
 
 std::shared_ptr<Stream> stream_of(rondoStream_t stream) {
   if (stream == nullptr) return nullptr;
@@ -170,9 +171,9 @@ template <typename Make>
 rondoResult_t collective(const char* function, rondoComm_t comm, rondoStream_t stream, rondoDataType_t type,
                          Make make) noexcept {
   return at_the_edge(function, [&] {
-    const auto object = object_of(comm);
-    const Seat seat{object->communicator->rank(), object->communicator->size()};
-    submit(object->communicator, make(seat, *object, type_of(type)), stream_of(stream));
+    CommObject& object = object_of(comm);
+    const Seat seat{object.communicator->rank(), object.communicator->size()};
+    submit(object.communicator, make(seat, object, type_of(type)), stream_of(stream));
   });
 }
 
@@ -297,6 +298,7 @@ rondoResult_t rondoCommDestroy(rondoComm_t comm) {
     const auto communicator = communicator_of(comm);
     comms().take(comm);
     if (!communicator->idle()) communicator->abort();
+    communicator->leave();
   });
 }
 
@@ -305,6 +307,7 @@ rondoResult_t rondoCommAbort(rondoComm_t comm) {
     const auto communicator = communicator_of(comm);
     comms().take(comm);
     communicator->abort();
+    communicator->leave();
   });
 }
 
@@ -341,20 +344,20 @@ rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDat
   return at_the_edge("rondoRedOpCreatePreMulSum", [&] {
     need("op", op);
     need("scalar", scalar);
-    const auto object = object_of(comm);
+    CommObject& object = object_of(comm);
     CommObject::CustomOperator custom{type_of(type), 0};
     std::memcpy(&custom.scalar, scalar, size_of(custom.type));
-    const std::lock_guard lock(object->mutex);
-    object->operators[object->next_operator] = custom;
-    *op = static_cast<rondoRedOp_t>(object->next_operator++);
+    const std::lock_guard lock(object.mutex);
+    object.operators[object.next_operator] = custom;
+    *op = static_cast<rondoRedOp_t>(object.next_operator++);
   });
 }
 
 rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm) {
   return at_the_edge("rondoRedOpDestroy", [&] {
-    const auto object = object_of(comm);
-    const std::lock_guard lock(object->mutex);
-    if (object->operators.erase(op) == 0)
+    CommObject& object = object_of(comm);
+    const std::lock_guard lock(object.mutex);
+    if (object.operators.erase(op) == 0)
       fail(ErrorKind::invalid_argument, "op {}: expected one made by rondoRedOpCreatePreMulSum",
            static_cast<int>(op));
   });
@@ -375,25 +378,29 @@ rondoResult_t rondoMemFree(void* ptr) {
 
 rondoResult_t rondoAllReduce(const void* sendbuff, void* recvbuff, size_t count, rondoDataType_t type,
                              rondoRedOp_t op, rondoComm_t comm, rondoStream_t stream) {
-  return collective(
-      "rondoAllReduce", comm, stream, type, [&](Seat seat, CommObject& object, DataType element) {
-        return all_reduce_call(seat, sendbuff, recvbuff, count, element, operator_of(object, op, element));
-      });
+  return collective("rondoAllReduce", comm, stream, type, [&](Seat, CommObject& object, DataType element) {
+    return PlainCall{
+        CallKind::all_reduce, element, operator_of(object, op, element), sendbuff, recvbuff, count};
+  });
 }
 
 rondoResult_t rondoAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, rondoDataType_t type,
                              rondoComm_t comm, rondoStream_t stream) {
-  return collective("rondoAllGather", comm, stream, type, [&](Seat seat, CommObject&, DataType element) {
-    return all_gather_call(seat, sendbuff, recvbuff, sendcount, element);
+  return collective("rondoAllGather", comm, stream, type, [&](Seat, CommObject&, DataType element) {
+    return PlainCall{CallKind::all_gather, element, {}, sendbuff, recvbuff, sendcount};
   });
 }
 
 rondoResult_t rondoReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, rondoDataType_t type,
                                  rondoRedOp_t op, rondoComm_t comm, rondoStream_t stream) {
   return collective("rondoReduceScatter", comm, stream, type,
-                    [&](Seat seat, CommObject& object, DataType element) {
-                      return reduce_scatter_call(seat, sendbuff, recvbuff, recvcount, element,
-                                                 operator_of(object, op, element));
+                    [&](Seat, CommObject& object, DataType element) {
+                      return PlainCall{CallKind::reduce_scatter,
+                                       element,
+                                       operator_of(object, op, element),
+                                       sendbuff,
+                                       recvbuff,
+                                       recvcount};
                     });
 }
 
@@ -448,7 +455,7 @@ rondoResult_t rondoRecv(void* recvbuff, size_t count, rondoDataType_t type, int 
 
 rondoResult_t rondoBarrier(rondoComm_t comm, rondoStream_t stream) {
   return collective("rondoBarrier", comm, stream, rondoUint8,
-                    [&](Seat, CommObject&, DataType) { return barrier_call(); });
+                    [&](Seat, CommObject&, DataType) { return PlainCall{}; });
 }
 
 rondoResult_t rondoAllGatherV(const void* sendbuff, void* recvbuff, const size_t* counts,

@@ -41,10 +41,14 @@ CallDescriptor Call::descriptor() const {
           members};
 }
 
-std::string Call::text() const {
+std::string text_of(CallKind kind, std::uint64_t count, DataType type) {
   if (kind == CallKind::barrier) return name_of(kind);
-  if (kind == CallKind::messages) return fmt::format("{} ({} messages)", name_of(kind), messages.size());
   return fmt::format("{} of {} {}", name_of(kind), count, name_of(type));
+}
+
+std::string Call::text() const {
+  if (kind == CallKind::messages) return fmt::format("{} ({} messages)", name_of(kind), messages.size());
+  return text_of(kind, count, type);
 }
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ enum class CallKind : std::uint8_t {
   messages,  // sends and receives
 };
 const char* name_of(CallKind kind);
+std::string text_of(CallKind kind, std::uint64_t count, DataType type);  // "all-reduce of 4096 f32"
 
 // A send or a receive. Messages between two ranks arrive in order.
 struct Message {
@@ -32,6 +34,14 @@ struct Message {
   int peer;
   DataType type;
   Extent extent;
+};
+
+// What the byte formulas need of a call.
+struct CallSizes {
+  CallKind kind;
+  int root;
+  std::span<const std::size_t> chunk_bytes;  // by chunk
+  std::span<const Message> messages;
 };
 
 // Chunk r belongs to rank r. Broadcast and reduce have one chunk, number 0.
@@ -50,7 +60,8 @@ struct Call {
   std::vector<Message> messages;
 
   CallDescriptor descriptor() const;
-  std::string text() const;  // "all-reduce of 4096 f32"
+  CallSizes sizes() const { return {kind, root, chunk_bytes, messages}; }
+  std::string text() const;
 };
 
 }  // namespace rondo

@@ -248,6 +248,36 @@ Call receive_call(Seat seat, void* receive, std::size_t count, DataType type, in
 
 Call barrier_call() { return {}; }
 
+void set_chunk_bytes(std::vector<std::size_t>& chunk_bytes, const PlainCall& plain, int size) {
+  if (plain.kind == CallKind::all_reduce) {
+    chunk_bytes.resize(static_cast<std::size_t>(size));
+    share_out(chunk_bytes, plain.count, plain.type);
+  } else {
+    chunk_bytes.assign(static_cast<std::size_t>(size), plain.count * size_of(plain.type));
+  }
+}
+
+Call call_of(Seat seat, const PlainCall& plain) {
+  switch (plain.kind) {
+    case CallKind::all_reduce:
+      return all_reduce_call(seat, plain.send, plain.receive, plain.count, plain.type, plain.op);
+    case CallKind::all_gather:
+      return all_gather_call(seat, plain.send, plain.receive, plain.count, plain.type);
+    case CallKind::reduce_scatter:
+      return reduce_scatter_call(seat, plain.send, plain.receive, plain.count, plain.type, plain.op);
+    case CallKind::barrier:
+      return barrier_call();
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::all_to_all:
+    case CallKind::messages:
+      break;
+  }
+  fail(ErrorKind::internal, "{} is no plain call", name_of(plain.kind));
+}
+
 bool joins(const Call& batch, const Call& call) {
   if (batch.kind != call.kind) return false;
   if (batch.kind == CallKind::messages) return true;

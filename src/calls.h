@@ -20,6 +20,33 @@ struct Operator {
   std::uint64_t scalar = 0;  // premul_sum's factor, an element of the call's type
 };
 
+// A call of the commonest kinds as a caller gives it, before it is cut into chunks: count is NCCL's.
+// All-reduce, all-gather, reduce-scatter or barrier.
+struct PlainCall {
+  CallKind kind = CallKind::barrier;
+  DataType type = DataType::u8;
+  Operator op;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::size_t count = 0;
+
+  // Inline, so that it is made where it is used, in registers: copied, it would wait for its own parts to
+  // leave the CPU's store buffer.
+  CallDescriptor descriptor() const {
+    return {count,
+            0,
+            op.scalar,
+            0,
+            static_cast<std::uint8_t>(kind),
+            static_cast<std::uint8_t>(type),
+            static_cast<std::uint8_t>(op.op),
+            1};
+  }
+};
+Call call_of(Seat seat, const PlainCall& plain);
+// What call_of would cut it into: bytes of each rank's chunk.
+void set_chunk_bytes(std::vector<std::size_t>& chunk_bytes, const PlainCall& plain, int size);
+
 Call all_reduce_call(Seat seat, const void* send, void* receive, std::size_t count, DataType type,
                      Operator op);
 Call all_gather_call(Seat seat, const void* send, void* receive, std::size_t count, DataType type);

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "src/call.h"
+#include "src/calls.h"
 #include "src/peer_memory.h"
 #include "src/settings.h"
 #include "src/transport.h"
@@ -89,11 +89,21 @@ std::vector<Extents> lists_for_peers(const Call& call, int rank);
 std::unique_ptr<Collective> make_reads(const Call& call, const Place& place, std::vector<PeerExtents> peers,
                                        MeetAgain meet);
 
-// Copies this rank's input to its slot, and counts it; then, once all ranks have arrived, takes the result
+// Slots: each rank copies its input to its own, and counts it; once all have arrived, it takes the result
 // from all.
-void fill_slot(const Call& call, const Place& place, std::span<std::byte> slot);
-std::unique_ptr<Collective> make_slots(const Call& call, const Place& place,
-                                       std::vector<std::span<std::byte>> slots);
+struct SlotsOfRanks {
+  const Segment& segment;
+  std::uint64_t sequence;
+  std::byte* operator()(int rank) const { return segment.slot(rank, sequence).data; }
+};
+void fill_slot(const Call& call, const Place& place, std::byte* slot);
+std::unique_ptr<Collective> make_slots(const Call& call, const Place& place, const SlotsOfRanks& slots);
+
+// The same for calls that were not made into lists, which take no memory: of at most so many ranks.
+inline constexpr int most_plain_ranks = 64;
+std::size_t input_bytes(const PlainCall& plain, int size);
+void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, std::byte* slot);
+void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRanks& slots);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -5,6 +5,7 @@
 
 #include "src/engine.h"
 #include "src/log.h"
+#include "src/patience.h"
 
 namespace rondo {
 namespace {
@@ -45,6 +46,20 @@ const std::vector<Field>& fields() {
   return all;
 }
 
+void fetch_for_writing(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0"
+               :
+               : "m"(*static_cast<const char*>(line)));  // does nothing where it is not known
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
+Algorithm way_of(const PlainCall& plain) {
+  return plain.kind == CallKind::barrier ? Algorithm::direct : Algorithm::slots;
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> Communicator::create(MeetingPlace place, int rank, int size,
@@ -72,7 +87,7 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       generation_(fork_generation()),
       transport_(make_shm_transport(membership_.segment, rank_, size_)),
       place_{rank_, size_, *transport_, options_.settings.slice_bytes},
-      ledger_(rank_, size_, options_.settings.strict),
+      ledger_(rank_, size_, options_.settings.strict, mutex_),
       // Goes on where the segment stands: at zero, when it is new.
       sequence_(membership_.segment->rank(rank_).completed) {
   logger().debug("{}: ready, {}", prefix(),
@@ -80,7 +95,10 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
 }
 
 Communicator::~Communicator() {
-  if (fork_generation() != generation_) return;
+  if (fork_generation() == generation_) leave();
+}
+
+void Communicator::leave() {
   membership_.segment->rank(rank_).left.store(1, std::memory_order_seq_cst);
   ring_peers();
 }
@@ -95,14 +113,19 @@ void Communicator::need_own_process() const {
     fail(ErrorKind::invalid_usage, "{}: a forked child cannot use its parent's communicator", prefix());
 }
 
-std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
-  need_own_process();
-  check_messages_to_self(call, rank_);
+std::shared_ptr<PendingCall> Communicator::new_pending(Call call) {
   auto pending = std::make_shared<PendingCall>();
   pending->communicator = shared_from_this();
   pending->call = std::move(call);
   pending->scope = ledger_.scope();
   pending->timeout = timeout();
+  return pending;
+}
+
+std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
+  need_own_process();
+  check_messages_to_self(call, rank_);
+  auto pending = new_pending(std::move(call));
   pending->after = std::move(after);
   const Lock lock(mutex_);
   if (error_)
@@ -112,6 +135,72 @@ std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<Pend
 }
 
 void Communicator::run(Call call) { wait_for(*start(std::move(call))); }
+
+void Communicator::run(const PlainCall& plain) {
+  need_own_process();
+  std::shared_ptr<PendingCall> pending;
+  {
+    const Lock lock(mutex_);
+    if (pending_.empty() && !failure_told() && fits_slot(plain)) {
+      const std::uint64_t sequence = ++sequence_;
+      publish(plain, sequence);
+      const bool all_here = all_come_soon(sequence);
+      wake_sleepers();
+      if (all_here && alike(sequence, plain.descriptor())) return finish(plain, sequence);
+      // Others are late, or do not agree: from here on it is a call like all others, published already.
+      pending = new_pending(call_of({rank_, size_}, plain));
+      pending->active = true;
+      pending->sequence = sequence;
+      pending->algorithm = way_of(plain);
+      pending->deadline = Deadline::after(pending->timeout);
+      pending_.push_back(pending);
+    }
+  }
+  if (pending)
+    wait_for(*pending);
+  else
+    run(call_of({rank_, size_}, plain));
+}
+
+bool Communicator::fits_slot(const PlainCall& plain) const {
+  if (size_ > most_plain_ranks || plain.count > slot_bytes) return false;
+  if (plain.kind == CallKind::barrier) return true;
+  const bool whole = plain.count == 0 || (plain.send != nullptr && plain.receive != nullptr);
+  return whole && choose_algorithm(plain.kind, input_bytes(plain, size_), options_.settings.algorithm) ==
+                      Algorithm::slots;
+}
+
+void Communicator::publish(const PlainCall& plain, std::uint64_t sequence) {
+  set_chunk_bytes(chunk_bytes_, plain, size_);
+  CallSlot& slot = slot_of(rank_, sequence);
+  fill_slot(plain, sizes_of(plain), place_, slot.data);
+  slot.descriptor = plain.descriptor();
+  publish_slot(sequence, 0);
+}
+
+CallSizes Communicator::sizes_of(const PlainCall& plain) const { return {plain.kind, 0, chunk_bytes_, {}}; }
+
+// Not long enough for a death or a deadline to matter.
+bool Communicator::all_come_soon(std::uint64_t sequence) const {
+  for (Patience patience(oversubscribed()); !patience.worn_out(); patience.relax())
+    if (all_have_called(sequence)) return true;
+  return false;
+}
+
+void Communicator::finish(const PlainCall& plain, std::uint64_t sequence) {
+  take_from_slots(plain, place_, slots_of(sequence));
+  try {
+    ledger_.book(ledger_.scope(), sizes_of(plain), way_of(plain), transport_->traffic());
+  } catch (const Error& error) {
+    break_off(error, text_of(plain.kind, plain.count, plain.type));
+    throw Error(*error_);
+  }
+  transport_->traffic().clear();
+  membership_.segment->rank(rank_).completed.store(sequence, std::memory_order_release);
+  // Nobody reads the next slot any more: to own its line before the next call begins saves a trip between
+  // cores.
+  fetch_for_writing(&slot_of(rank_, sequence + 1));
+}
 
 bool Communicator::idle() const {
   const Lock lock(mutex_);
@@ -157,7 +246,7 @@ bool Communicator::step(PendingCall& head) {
   }
   if (!head.collective) {
     if (head.sequence != 0) {
-      if (!all_have_arrived(membership_.segment->arrivals(), head.sequence)) return false;
+      if (!all_have_called(head.sequence)) return false;
       head.error = mismatch(head);
       if (head.error) return true;
     }
@@ -179,51 +268,91 @@ void Communicator::activate(PendingCall& head) {
 
 void Communicator::publish(PendingCall& head) {
   head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
-  CallLine& line = membership_.segment->rank(rank_).calls[head.sequence % 2];
-  line.descriptor = head.call.descriptor();
-  if (head.algorithm == Algorithm::slots)
-    fill_slot(head.call, place_, membership_.segment->slot(rank_, head.sequence));
-  line.windows = {};
-  if (head.algorithm == Algorithm::direct && size_ > 1) {
-    if (membership_.windows) line.windows = windows_of(head.call);
-    if (membership_.reads && has_direct_ways(head.call.kind))
-      line.windows.lists_in_slot = write_extent_lists(lists_for_peers(head.call, rank_),
-                                                      membership_.segment->slot(rank_, head.sequence));
+  const std::span<std::byte> room = slot_of(rank_, head.sequence).data;
+  std::size_t protocol_bytes = 0;
+  if (head.algorithm == Algorithm::slots) {
+    fill_slot(head.call, place_, room.data());
+  } else if (tells_of_buffers(head)) {
+    CallWindows& windows = windows_at(rank_, head.sequence);
+    windows = membership_.windows ? windows_of(head.call) : CallWindows{};
+    if (membership_.reads)
+      windows.list_bytes =
+          write_extent_lists(lists_for_peers(head.call, rank_), room.subspan(sizeof windows));
+    protocol_bytes = sizeof windows + windows.list_bytes;
   }
-  line.sequence.store(head.sequence, std::memory_order_release);
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_) transport_->traffic().count(ByteClass::protocol, peer, sizeof(CallLine));
-  arrive(membership_.segment->arrivals(), head.sequence);
+  slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
+  publish_slot(head.sequence, protocol_bytes);
+  wake_sleepers();
 }
 
-void Communicator::arrive(Meeting& meeting, std::uint64_t sequence) {
-  std::atomic<std::uint32_t>& arrived = meeting.arrived[sequence % 2];
+// Whether the slots of all ranks say where the call's buffers lie.
+bool Communicator::tells_of_buffers(const PendingCall& head) const {
+  return head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1;
+}
+
+// What goes before in the slot is written. protocol_bytes: how much of that is no payload.
+void Communicator::publish_slot(std::uint64_t sequence, std::size_t protocol_bytes) {
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_)
+      transport_->traffic().count(ByteClass::protocol, peer, CallSlot::header_bytes + protocol_bytes);
+  slot_of(rank_, sequence)
+      .sequence.store(sequence, std::memory_order_release);  // releases what the slot holds
+  if (oversubscribed()) count_in(membership_.segment->arrivals(), sequence);
+}
+
+// After publish_slot, at the latest before this rank goes to sleep. It may first look whether the others
+// come: who sleeps waits for all of them. (The fence costs nothing once the slot's line has left, and much
+// before.)
+void Communicator::wake_sleepers() const {
+  if (oversubscribed()) return;                         // who comes last wakes the others
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // for ring()
+  ring_peers();
+}
+
+// True when all ranks have published call number `sequence`. Acquires what they have written; sequentially
+// consistent for a rank that is about to sleep.
+bool Communicator::all_have_called(std::uint64_t sequence) const {
+  if (oversubscribed())
+    return membership_.segment->arrivals().gathered.load(std::memory_order_seq_cst) >= sequence;
+  for (int peer = 0; peer < size_; ++peer)
+    if (slot_of(peer, sequence).sequence.load(std::memory_order_seq_cst) != sequence) return false;
+  return true;
+}
+
+void Communicator::count_in(Meeting& meeting, std::uint64_t number) {
+  std::atomic<std::uint32_t>& arrived = meeting.arrived[number % 2];
   // Releases what we have written to the last one, and acquires all of that there.
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(size_)) return;
   // Nobody counts at this place again before call number + 1 has gathered.
   arrived.store(0, std::memory_order_relaxed);
   // Releases all of that to all; sequentially consistent for ring().
-  meeting.gathered.store(sequence, std::memory_order_seq_cst);
+  meeting.gathered.store(number, std::memory_order_seq_cst);
   ring_peers();
 }
 
-bool Communicator::all_have_arrived(const Meeting& meeting, std::uint64_t sequence) const {
-  // Acquires what they have written; sequentially consistent for a rank that is about to sleep.
-  return meeting.gathered.load(std::memory_order_seq_cst) >= sequence;
+// The same two for a point inside a call. Numbers grow.
+void Communicator::come_to_point(std::uint64_t number) {
+  if (oversubscribed()) return count_in(membership_.segment->departures(), number);
+  membership_.segment->rank(rank_).met.store(number, std::memory_order_seq_cst);
+  ring_peers();
+}
+
+bool Communicator::all_are_at_point(std::uint64_t number) const {
+  if (oversubscribed())
+    return membership_.segment->departures().gathered.load(std::memory_order_seq_cst) >= number;
+  for (int peer = 0; peer < size_; ++peer)
+    if (membership_.segment->rank(peer).met.load(std::memory_order_seq_cst) < number) return false;
+  return true;
 }
 
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
-  if (head.algorithm == Algorithm::slots) {
-    std::vector<std::span<std::byte>> slots;
-    for (int peer = 0; peer < size_; ++peer) slots.push_back(membership_.segment->slot(peer, head.sequence));
-    return make_slots(head.call, place_, std::move(slots));
-  }
-  if (head.algorithm == Algorithm::direct && all_in_windows(head)) {
+  if (head.algorithm == Algorithm::slots) return make_slots(head.call, place_, slots_of(head.sequence));
+  if (tells_of_buffers(head) && all_in_windows(head)) {
     head.algorithm = Algorithm::windows;
     return make_windows(head.call, place_, peer_buffers(head), meet_again(head));
   }
-  if (head.algorithm == Algorithm::direct && all_listed(head)) {
+  if (tells_of_buffers(head) && all_listed(head)) {
     head.algorithm = Algorithm::reads;
     return make_reads(head.call, place_, peer_extents(head), meet_again(head));
   }
@@ -232,25 +361,24 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
 
 MeetAgain Communicator::meet_again(const PendingCall& head) {
   return [this, sequence = head.sequence, come = std::array<bool, 2>{}](int point) mutable {
-    Meeting& departures = membership_.segment->departures();
     const std::uint64_t number = 2 * sequence + static_cast<std::uint64_t>(point);
-    if (!std::exchange(come[static_cast<std::size_t>(point)], true)) arrive(departures, number);
-    return all_have_arrived(departures, number);
+    if (!std::exchange(come[static_cast<std::size_t>(point)], true)) come_to_point(number);
+    return all_are_at_point(number);
   };
 }
 
 bool Communicator::all_listed(const PendingCall& head) const {
-  if (head.sequence == 0) return false;
   for (int peer = 0; peer < size_; ++peer)
-    if (!line_of(peer, head.sequence).windows.lists_in_slot) return false;
+    if (windows_at(peer, head.sequence).list_bytes == 0) return false;
   return true;
 }
 
 std::vector<PeerExtents> Communicator::peer_extents(const PendingCall& head) const {
   std::vector<PeerExtents> all;
   for (int peer = 0; peer < size_; ++peer) {
-    std::vector<Extents> lists = read_extent_lists(membership_.segment->slot(peer, head.sequence),
-                                                   static_cast<std::size_t>(size_) + 1);
+    const std::span<std::byte> room = slot_of(peer, head.sequence).data;
+    std::vector<Extents> lists =
+        read_extent_lists(room.subspan(sizeof(CallWindows)), static_cast<std::size_t>(size_) + 1);
     Extents result = std::move(lists.back());
     lists.pop_back();
     all.push_back(
@@ -262,9 +390,9 @@ std::vector<PeerExtents> Communicator::peer_extents(const PendingCall& head) con
 // A function of all ranks' call lines, hence the same everywhere.
 bool Communicator::all_in_windows(const PendingCall& head) const {
   const auto needs = window_needs(head.call);
-  if (!needs || head.sequence == 0) return false;
+  if (!needs) return false;
   for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = line_of(peer, head.sequence).windows;
+    const CallWindows& windows = windows_at(peer, head.sequence);
     if ((needs->input && windows.input.number == 0) || (needs->output && windows.output.number == 0))
       return false;
   }
@@ -274,7 +402,7 @@ bool Communicator::all_in_windows(const PendingCall& head) const {
 std::vector<PeerBuffers> Communicator::peer_buffers(const PendingCall& head) const {
   std::vector<PeerBuffers> all(static_cast<std::size_t>(size_));
   for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = line_of(peer, head.sequence).windows;
+    const CallWindows& windows = windows_at(peer, head.sequence);
     PeerBuffers& buffers = all[static_cast<std::size_t>(peer)];
     buffers.input = map_buffer(peer, windows.input, buffers.input_window);
     buffers.output = map_buffer(peer, windows.output, buffers.output_window);
@@ -297,19 +425,29 @@ void Communicator::ring_peers() const {
     if (peer != rank_) ring(membership_.segment->rank(peer).bell);
 }
 
-const CallLine& Communicator::line_of(int rank, std::uint64_t sequence) const {
-  return membership_.segment->rank(rank).calls[sequence % 2];
+CallSlot& Communicator::slot_of(int rank, std::uint64_t sequence) const {
+  return membership_.segment->slot(rank, sequence);
+}
+
+SlotsOfRanks Communicator::slots_of(std::uint64_t sequence) const { return {*membership_.segment, sequence}; }
+
+CallWindows& Communicator::windows_at(int rank, std::uint64_t sequence) const {
+  return *reinterpret_cast<CallWindows*>(slot_of(rank, sequence).data);
+}
+
+bool Communicator::alike(std::uint64_t sequence, const CallDescriptor& mine) const {
+  for (int peer = 0; peer < size_; ++peer)
+    if (slot_of(peer, sequence).descriptor != mine) return false;
+  return true;
 }
 
 // All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
 // fails on each of them, and the communicator stays whole.
 std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
   const auto descriptor = [&](int rank) -> const CallDescriptor& {
-    return line_of(rank, head.sequence).descriptor;
+    return slot_of(rank, head.sequence).descriptor;
   };
-  bool alike = true;
-  for (int rank = 1; rank < size_; ++rank) alike &= descriptor(rank) == descriptor(0);
-  if (alike) return std::nullopt;
+  if (alike(head.sequence, descriptor(rank_))) return std::nullopt;
   for (const Field& field : fields()) {
     std::vector<std::pair<std::string, std::vector<int>>> camps;
     for (int rank = 0; rank < size_; ++rank) {
@@ -336,7 +474,7 @@ void Communicator::finish(PendingCall& head) {
   if (head.error)
     ledger_.book_refused(moved);
   else
-    ledger_.book(head.scope, head.call, head.algorithm, moved);
+    ledger_.book(head.scope, head.call.sizes(), head.algorithm, moved);
   moved.clear();
   if (head.sequence != 0)
     membership_.segment->rank(rank_).completed.store(head.sequence, std::memory_order_release);
@@ -371,13 +509,12 @@ bool Communicator::broken_off() {
   return true;
 }
 
-void Communicator::break_off(const Error& error) {
+void Communicator::break_off(const Error& error, std::string call) {
   // Who told us of a failure may have ended since: that is not the cause.
   if (broken_off()) return;
-  const Error named(error.kind(),
-                    pending_.empty()
-                        ? fmt::format("{}: {}", prefix(), error.what())
-                        : fmt::format("{}, {}: {}", prefix(), pending_.front()->call.text(), error.what()));
+  if (!pending_.empty()) call = pending_.front()->call.text();
+  const Error named(error.kind(), call.empty() ? fmt::format("{}: {}", prefix(), error.what())
+                                               : fmt::format("{}, {}: {}", prefix(), call, error.what()));
   error_ = named;
   tell_failure(named);
   fail_pending(named);
@@ -435,7 +572,7 @@ std::string Communicator::late_ranks(const PendingCall& head) const {
   if (head.sequence == 0) return "";
   std::vector<int> late;
   for (int peer = 0; peer < size_; ++peer)
-    if (line_of(peer, head.sequence).sequence.load(std::memory_order_acquire) != head.sequence)
+    if (slot_of(peer, head.sequence).sequence.load(std::memory_order_acquire) != head.sequence)
       late.push_back(peer);
   if (late.empty()) return "; all ranks have made this call";
   return fmt::format("; {} {} not made this call (number {})", list(late), late.size() == 1 ? "has" : "have",

@@ -62,6 +62,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<PendingCall> start(Call call, std::shared_ptr<PendingCall> after = nullptr);
   // start(), and wait until it is done. Throws what went wrong.
   void run(Call call);
+  // The same, without queue and memory where the call is small and nothing is under way.
+  void run(const PlainCall& plain);
 
   // Collective: ranks of one colour make a communicator, ordered by key, then by rank. Null for a negative
   // colour.
@@ -69,6 +71,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Ends all pending calls on every rank. Never waits for a peer.
   void abort();
+  // Tells the others that this rank makes no more calls. The last holder's end does too.
+  void leave();
   std::optional<Error> error();
   // Throws in a forked child: the communicator is its parent's.
   void need_own_process() const;
@@ -91,9 +95,21 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool step(PendingCall& head);
   void activate(PendingCall& head);
   void publish(PendingCall& head);
-  bool all_have_arrived(const Meeting& meeting, std::uint64_t sequence) const;
-  void arrive(Meeting& meeting, std::uint64_t sequence);
+  void publish_slot(std::uint64_t sequence, std::size_t protocol_bytes);
+  void wake_sleepers() const;
+  void count_in(Meeting& meeting, std::uint64_t number);
+  bool all_have_called(std::uint64_t sequence) const;
+  void come_to_point(std::uint64_t number);
+  bool all_are_at_point(std::uint64_t number) const;
+  bool fits_slot(const PlainCall& plain) const;
+  void publish(const PlainCall& plain, std::uint64_t sequence);
+  CallSizes sizes_of(const PlainCall& plain) const;
+  bool all_come_soon(std::uint64_t sequence) const;
+  void finish(const PlainCall& plain, std::uint64_t sequence);
+  std::shared_ptr<PendingCall> new_pending(Call call);
+  SlotsOfRanks slots_of(std::uint64_t sequence) const;
   std::unique_ptr<Collective> make(PendingCall& head);
+  bool tells_of_buffers(const PendingCall& head) const;
   bool all_in_windows(const PendingCall& head) const;
   bool all_listed(const PendingCall& head) const;
   std::vector<PeerExtents> peer_extents(const PendingCall& head) const;
@@ -106,14 +122,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void end(PendingCall& head, std::optional<Error> error);
   bool failure_told();
   bool broken_off();
-  void break_off(const Error& error);
+  void break_off(const Error& error, std::string call = "");
   void fail_pending(const Error& error);
   void tell_failure(const Error& error);
   std::string late_ranks(const PendingCall& head) const;
   void need_live_peers(const PendingCall& head) const;
   bool waits_for(const PendingCall& head, int peer) const;
   void ring_peers() const;
-  const CallLine& line_of(int rank, std::uint64_t sequence) const;
+  CallSlot& slot_of(int rank, std::uint64_t sequence) const;
+  CallWindows& windows_at(int rank, std::uint64_t sequence) const;
+  bool alike(std::uint64_t sequence, const CallDescriptor& mine) const;
   std::string prefix() const;
 
   Membership membership_;
@@ -123,7 +141,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::unique_ptr<Transport> transport_;
   Place place_;
   Ledger ledger_;
-  std::uint64_t sequence_;  // number of the last collective
+  std::uint64_t sequence_;                // number of the last collective
+  std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<PendingCall>> pending_;

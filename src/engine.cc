@@ -1,45 +1,17 @@
 #include "src/engine.h"
 
-#include <sched.h>
-
 #include <pthread.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
 
+#include "src/patience.h"
+
 namespace rondo {
 namespace {
 
 using namespace std::chrono_literals;
-
-inline void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// The one policy of waiting: spin a little, then let others run, then sleep. Where ranks outnumber cores
-// spinning only keeps the one away for whom one waits.
-class Patience {
- public:
-  explicit Patience(bool oversubscribed)
-      : spins_(oversubscribed ? 0 : 2000), yields_(oversubscribed ? 20 : 50) {}
-
-  void reset() { idle_ = 0; }
-  bool worn_out() const { return idle_ >= spins_ + yields_; }
-  void relax() {
-    if (idle_++ < spins_)
-      pause_cpu();
-    else
-      ::sched_yield();
-  }
-
- private:
-  int spins_, yields_, idle_ = 0;
-};
 
 // Calls under way that nobody may be waiting for.
 class Registry {

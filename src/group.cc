@@ -66,4 +66,12 @@ void submit(const std::shared_ptr<Communicator>& communicator, Call call,
     communicator->run(std::move(call));
 }
 
+void submit(const std::shared_ptr<Communicator>& communicator, const PlainCall& plain,
+            const std::shared_ptr<Stream>& stream) {
+  if (group().depth > 0 || stream)
+    submit(communicator, call_of({communicator->rank(), communicator->size()}, plain), stream);
+  else
+    communicator->run(plain);
+}
+
 }  // namespace rondo

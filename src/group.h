@@ -17,5 +17,7 @@ void group_end();
 // Makes one call: into the open group, onto the stream, or, with neither, to its end.
 void submit(const std::shared_ptr<Communicator>& communicator, Call call,
             const std::shared_ptr<Stream>& stream);
+void submit(const std::shared_ptr<Communicator>& communicator, const PlainCall& plain,
+            const std::shared_ptr<Stream>& stream);
 
 }  // namespace rondo

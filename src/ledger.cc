@@ -10,13 +10,14 @@ namespace {
 
 class Expected {
  public:
-  Expected(const Call& call, int rank, int size)
-      : call_(call), rank_(rank), size_(size), to_(static_cast<std::size_t>(size)) {}
+  // Adds to `to`, which is by peer.
+  Expected(const CallSizes& call, int rank, int size, ByteCounts& to)
+      : call_(call), rank_(rank), size_(size), to_(to) {}
 
   // To the right goes every chunk but the one that ends here (reduce-scatter) or would come full circle
   // (all-gather).
-  ByteCounts ring() {
-    if (size_ == 1) return to_;
+  void ring() {
+    if (size_ == 1) return;
     const int right = (rank_ + 1) % size_;
     switch (call_.kind) {
       case CallKind::reduce_scatter:
@@ -41,44 +42,38 @@ class Expected {
       case CallKind::messages:
         fail(ErrorKind::internal, "{} has no ring", name_of(call_.kind));
     }
-    return to_;
   }
 
   // The rank whose chunk it is moves it: it reads every peer's part of it (but an all-gather's, which is its
   // own) and stores the result to every peer (but a reduce-scatter's, which stays).
-  ByteCounts fetched_from_windows() {
+  void fetched_from_windows() {
     if (call_.kind != CallKind::all_gather) add_to_all_peers(chunk(rank_));
-    return to_;
   }
-  ByteCounts stored_on_windows() {
+  void stored_on_windows() {
     if (call_.kind != CallKind::reduce_scatter) add_to_all_peers(chunk(rank_));
-    return to_;
   }
 
   // The own chunk of every peer's input, and every peer's chunk of the result.
-  ByteCounts reads() {
+  void reads() {
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       if (call_.kind != CallKind::all_gather) add(peer, chunk(rank_));
       if (call_.kind != CallKind::reduce_scatter) add(peer, chunk(peer));
     }
-    return to_;
   }
 
   // Every peer takes all of an all-reduce's input at once.
-  ByteCounts slots() {
+  void slots() {
     if (call_.kind != CallKind::all_reduce) return direct();
     add_to_all_peers(all_chunks());
-    return to_;
   }
 
-  ByteCounts direct() {
+  void direct() {
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) add(peer, direct_to(peer));
     for (const Message& message : call_.messages)
       if (message.direction == Message::Direction::send && message.peer != rank_)
         add(message.peer, message.extent.bytes);
-    return to_;
   }
 
  private:
@@ -116,19 +111,13 @@ class Expected {
     return std::accumulate(call_.chunk_bytes.begin(), call_.chunk_bytes.end(), std::uint64_t{0});
   }
 
-  const Call& call_;
+  const CallSizes& call_;
   int rank_, size_;
-  ByteCounts to_;
+  ByteCounts& to_;
 };
 
-}  // namespace
-
-std::uint64_t sum_of(const ByteCounts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-}
-
-ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
-  Expected expected(call, rank, size);
+void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, int size, ByteCounts& to) {
+  Expected expected(call, rank, size, to);
   switch (algorithm) {
     case Algorithm::ring:
       return expected.ring();
@@ -137,19 +126,35 @@ ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int
     case Algorithm::slots:
       return expected.slots();
     case Algorithm::reads:  // nobody sends
-      return ByteCounts(static_cast<std::size_t>(size));
+      return;
     case Algorithm::direct:
     case Algorithm::automatic:
-      break;
+      return expected.direct();
   }
-  return expected.direct();
+}
+
+void add_expected_fetched(const CallSizes& call, Algorithm algorithm, int rank, int size, ByteCounts& to) {
+  Expected expected(call, rank, size, to);
+  if (algorithm == Algorithm::windows) expected.fetched_from_windows();
+  if (algorithm == Algorithm::reads) expected.reads();
+}
+
+}  // namespace
+
+std::uint64_t sum_of(const ByteCounts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
+  ByteCounts to(static_cast<std::size_t>(size));
+  add_expected_payload(call.sizes(), algorithm, rank, size, to);
+  return to;
 }
 
 ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size) {
-  Expected expected(call, rank, size);
-  if (algorithm == Algorithm::windows) return expected.fetched_from_windows();
-  if (algorithm == Algorithm::reads) return expected.reads();
-  return ByteCounts(static_cast<std::size_t>(size));
+  ByteCounts from(static_cast<std::size_t>(size));
+  add_expected_fetched(call.sizes(), algorithm, rank, size, from);
+  return from;
 }
 
 void Ledger::end_scope() {
@@ -162,28 +167,32 @@ const std::string& Ledger::scope() const {
   return scopes_.empty() ? none : scopes_.back();
 }
 
-void Ledger::book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& moved) {
-  LedgerRow expected(size_);
-  expected.expected = expected_payload(call, algorithm, rank_, size_);
-  expected.expected_fetched = expected_fetched(call, algorithm, rank_, size_);
-  {
-    const std::lock_guard lock(mutex_);
-    total_ += moved;
-    LedgerRow& row = rows_.try_emplace({scope, call.kind, algorithm}, size_).first->second;
-    ++row.calls;
-    row.measured += moved;
-    for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
-      row.expected[peer] += expected.expected[peer];
-      row.expected_fetched[peer] += expected.expected_fetched[peer];
-    }
+void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm algorithm,
+                  const Traffic& moved) {
+  expected_.assign(static_cast<std::size_t>(size_), 0);
+  expected_fetched_.assign(static_cast<std::size_t>(size_), 0);
+  add_expected_payload(call, algorithm, rank_, size_, expected_);
+  add_expected_fetched(call, algorithm, rank_, size_, expected_fetched_);
+  LedgerRow& row = row_of(scope, call.kind, algorithm)->second;
+  ++row.calls;
+  row.measured += moved;
+  for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
+    row.expected[peer] += expected_[peer];
+    row.expected_fetched[peer] += expected_fetched_[peer];
   }
-  if (strict_) check(call, algorithm, expected, moved);
+  if (strict_) check(algorithm, moved);
 }
 
-void Ledger::book_refused(const Traffic& moved) {
-  const std::lock_guard lock(mutex_);
-  total_ += moved;
+Ledger::Rows::iterator Ledger::row_of(const std::string& scope, CallKind kind, Algorithm algorithm) {
+  const auto fits = [&](const LedgerKey& key) {
+    return key.kind == kind && key.algorithm == algorithm && key.scope == scope;
+  };
+  if (last_ == rows_.end() || !fits(last_->first))
+    last_ = rows_.try_emplace({scope, kind, algorithm}, size_).first;
+  return last_;
 }
+
+void Ledger::book_refused(const Traffic& moved) { refused_ += moved; }
 
 std::map<LedgerKey, LedgerRow> Ledger::rows() const {
   const std::lock_guard lock(mutex_);
@@ -192,29 +201,30 @@ std::map<LedgerKey, LedgerRow> Ledger::rows() const {
 
 Traffic Ledger::total() const {
   const std::lock_guard lock(mutex_);
-  return total_;
+  Traffic total = refused_;
+  for (const auto& [key, row] : rows_) total += row.measured;
+  return total;
 }
 
-void Ledger::check(const Call& call, Algorithm algorithm, const LedgerRow& expected,
-                   const Traffic& moved) const {
+void Ledger::check(Algorithm algorithm, const Traffic& moved) const {
   const auto compare = [&](const char* what, const char* way, std::size_t peer, std::uint64_t bytes,
                            std::uint64_t formula) {
     if (bytes != formula)
-      fail(ErrorKind::internal, "ledger: {} ({}): rank {} {} {} {} bytes {} rank {}, the formula says {}",
-           call.text(), name_of(algorithm), rank_, way[0] == 't' ? "sent" : "read", bytes, what, way, peer,
-           formula);
+      fail(ErrorKind::internal, "ledger ({}): rank {} {} {} {} bytes {} rank {}, the formula says {}",
+           name_of(algorithm), rank_, way[0] == 't' ? "sent" : "read", bytes, what, way, peer, formula);
   };
   for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
-    compare("payload", "to", peer, moved.of(ByteClass::payload)[peer], expected.expected[peer]);
+    compare("payload", "to", peer, moved.of(ByteClass::payload)[peer], expected_[peer]);
     compare("padding", "to", peer, moved.of(ByteClass::padding)[peer], 0);
-    compare("payload", "from", peer, moved.fetched[peer], expected.expected_fetched[peer]);
+    compare("payload", "from", peer, moved.fetched[peer], expected_fetched_[peer]);
   }
 }
 
 void Ledger::reset() {
   const std::lock_guard lock(mutex_);
   rows_.clear();
-  total_ = Traffic(size_);
+  last_ = rows_.end();
+  refused_ = Traffic(size_);
 }
 
 std::string Ledger::json() const {

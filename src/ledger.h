@@ -37,10 +37,13 @@ struct LedgerRow {
 };
 
 // Scopes belong to the thread that makes the calls. The books may be read while another thread drives calls
-// to their end.
+// to their end: they are guarded by the mutex of whoever books, which is held already where a call is booked.
 class Ledger {
  public:
-  Ledger(int rank, int size, bool strict) : rank_(rank), size_(size), strict_(strict), total_(size) {}
+  Ledger(int rank, int size, bool strict, std::mutex& mutex)
+      : rank_(rank), size_(size), strict_(strict), mutex_(mutex), refused_(size) {}
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
 
   // Calls are booked under the innermost scope. Scopes nest by name: "model/layer 0/forward".
   void begin_scope(const std::string& name) {
@@ -49,9 +52,9 @@ class Ledger {
   void end_scope();
   const std::string& scope() const;
 
-  // Books the bytes of one finished call. In strict mode throws when payload or padding differ by a byte from
-  // the formula.
-  void book(const std::string& scope, const Call& call, Algorithm algorithm, const Traffic& moved);
+  // To be called with the mutex held. Books the bytes of one finished call. In strict mode throws when
+  // payload or padding differ by a byte from the formula.
+  void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved);
   // A call that was refused has moved control lines only: they stand in the total, and in no row.
   void book_refused(const Traffic& moved);
 
@@ -63,14 +66,19 @@ class Ledger {
   std::string json() const;
 
  private:
-  void check(const Call& call, Algorithm algorithm, const LedgerRow& expected, const Traffic& moved) const;
+  using Rows = std::map<LedgerKey, LedgerRow>;
+
+  Rows::iterator row_of(const std::string& scope, CallKind kind, Algorithm algorithm);
+  void check(Algorithm algorithm, const Traffic& moved) const;
 
   int rank_, size_;
   bool strict_;
   std::vector<std::string> scopes_;
-  mutable std::mutex mutex_;  // of what stands below
-  std::map<LedgerKey, LedgerRow> rows_;
-  Traffic total_;
+  std::mutex& mutex_;  // of what stands below
+  Rows rows_;
+  Rows::iterator last_ = rows_.end();  // the row booked last, most often the next one's too
+  Traffic refused_;
+  ByteCounts expected_, expected_fetched_;  // of the call that is being booked; here since calls are many
 };
 
 std::uint64_t sum_of(const ByteCounts& counts);

@@ -61,7 +61,7 @@ void read_peer_memory(int rank, const ProcessIdentity& owner, std::span<const Ex
   }
 }
 
-bool write_extent_lists(std::span<const Extents> lists, std::span<std::byte> room) {
+std::size_t write_extent_lists(std::span<const Extents> lists, std::span<std::byte> room) {
   std::size_t at = 0;
   const auto put = [&](const void* value, std::size_t bytes) {
     if (at + bytes > room.size()) return false;
@@ -71,9 +71,9 @@ bool write_extent_lists(std::span<const Extents> lists, std::span<std::byte> roo
   };
   for (const Extents& list : lists) {
     const std::uint64_t length = list.size();
-    if (!put(&length, sizeof length) || !put(list.data(), list.size() * sizeof(Extent))) return false;
+    if (!put(&length, sizeof length) || !put(list.data(), list.size() * sizeof(Extent))) return 0;
   }
-  return true;
+  return at;
 }
 
 std::vector<Extents> read_extent_lists(std::span<const std::byte> room, std::size_t lists) {

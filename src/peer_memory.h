@@ -23,8 +23,8 @@ void read_peer_memory(int rank, const ProcessIdentity& owner, std::span<const Ex
                       std::span<const Extent> to);
 
 // Lists of extents as they stand in shared memory for the peers: for each list its length, then its extents.
-// False: they do not fit, and nothing of use was written.
-bool write_extent_lists(std::span<const Extents> lists, std::span<std::byte> room);
+// Returns the bytes written; 0: they do not fit, and nothing of use was written.
+std::size_t write_extent_lists(std::span<const Extents> lists, std::span<std::byte> room);
 std::vector<Extents> read_extent_lists(std::span<const std::byte> room, std::size_t lists);
 
 }  // namespace rondo

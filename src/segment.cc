@@ -28,7 +28,7 @@ struct Layout {
         rank_lines(sizeof(Failure) + 2 * sizeof(Meeting)),
         stream_lines(rank_lines + static_cast<std::size_t>(ranks) * sizeof(RankLines)),
         slots(whole_pages(stream_lines + streams * sizeof(StreamLines))),
-        data(slots + static_cast<std::size_t>(ranks) * 2 * slot_bytes),
+        data(whole_pages(slots + static_cast<std::size_t>(ranks) * 2 * sizeof(CallSlot))),
         stream_stride(whole_pages(stream_bytes)),
         total(data + streams * stream_stride) {}
 
@@ -96,7 +96,11 @@ std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, std::size_t s
 }
 
 Segment::Segment(std::byte* base, int ranks, std::size_t stream_bytes)
-    : base_(base), ranks_(ranks), stream_bytes_(stream_bytes) {}
+    : base_(base),
+      ranks_(ranks),
+      stream_bytes_(stream_bytes),
+      rank_lines_(Layout(ranks, stream_bytes).rank_lines),
+      slots_(Layout(ranks, stream_bytes).slots) {}
 
 Segment::~Segment() { ::munmap(base_, Layout(ranks_, stream_bytes_).total); }
 
@@ -107,15 +111,6 @@ Meeting& Segment::arrivals() const { return *reinterpret_cast<Meeting*>(base_ + 
 
 Meeting& Segment::departures() const {
   return *reinterpret_cast<Meeting*>(base_ + sizeof(Failure) + sizeof(Meeting));
-}
-
-std::span<std::byte> Segment::slot(int rank, std::uint64_t sequence) const {
-  const std::size_t index = 2 * static_cast<std::size_t>(rank) + sequence % 2;
-  return {base_ + Layout(ranks_, stream_bytes_).slots + index * slot_bytes, slot_bytes};
-}
-
-RankLines& Segment::rank(int rank) const {
-  return reinterpret_cast<RankLines*>(base_ + Layout(ranks_, stream_bytes_).rank_lines)[rank];
 }
 
 std::size_t Segment::stream_index(int from, int to, Channel channel) const {

@@ -29,34 +29,38 @@ struct CallDescriptor {
 // Where a rank's buffers of a call lie, for peers that can map them.
 struct CallWindows {
   WindowReference input, output;  // number 0: in no window
-  bool lists_in_slot;             // the slot lists where the buffers lie, for peers that can read them
+  std::uint64_t list_bytes;       // of the lists that follow, for peers that can read the memory; 0: none
 };
 
-// A rank's call number n stands in line n % 2. Two lines are enough: who publishes call n + 2 has finished
-// call n + 1, for which every rank has arrived, hence has read all descriptors of call n.
-struct alignas(64) CallLine {
+// The input of a call that fits here travels beside its descriptor.
+inline constexpr std::size_t slot_bytes = 4096;
+
+// A rank's call number n stands in slot n % 2: flag, descriptor and data one after another, so that the
+// smallest calls are one cache line. Two slots are enough: who publishes call n + 2 has finished call n + 1,
+// for which every rank has arrived, hence has read all there was of call n.
+struct alignas(64) CallSlot {
   std::atomic<std::uint64_t> sequence;  // stored last, with release: what stands below is then whole
   CallDescriptor descriptor;
-  alignas(64) CallWindows windows;
+  std::byte data[slot_bytes + 24];  // a small call's input; else CallWindows and the lists after it
+
+  static constexpr std::size_t header_bytes = sizeof(sequence) + sizeof(descriptor);
 };
+static_assert(sizeof(CallSlot) == CallSlot::header_bytes + sizeof(CallSlot::data));
 
 struct RankLines {
   Doorbell bell;
   alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
   std::atomic<std::uint32_t> left;                   // 1: this rank has let the communicator go
-  CallLine calls[2];
+  alignas(64) std::atomic<std::uint64_t> met;        // the last point inside calls that this rank has come to
 };
 
-// Where ranks meet at call n: each counts itself in arrived[n % 2], and the last one sets gathered to n and
-// wakes the others, so that nobody is woken before there is something to do.
+// Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2], and the last
+// one sets gathered to n and wakes the others, so that nobody is woken before there is something to do. Where
+// each rank has a core, they look at one another's numbers instead, which is one trip of a cache line.
 struct alignas(64) Meeting {
   std::atomic<std::uint32_t> arrived[2];
   alignas(64) std::atomic<std::uint64_t> gathered;
 };
-
-// The input of a small call travels in the rank's own slot, beside its descriptor: slot n % 2 for call n, and
-// as safe as the call lines are.
-inline constexpr std::size_t slot_bytes = 4096;
 
 // Free-running byte counters of a stream. Each has one writer, and a line of its own.
 struct StreamLines {
@@ -92,8 +96,10 @@ class Segment {
   // Where ranks meet when they have made a call, and where when they are done with one another's windows.
   Meeting& arrivals() const;
   Meeting& departures() const;
-  std::span<std::byte> slot(int rank, std::uint64_t sequence) const;
-  RankLines& rank(int rank) const;
+  CallSlot& slot(int rank, std::uint64_t sequence) const {
+    return reinterpret_cast<CallSlot*>(base_ + slots_)[2 * static_cast<std::size_t>(rank) + sequence % 2];
+  }
+  RankLines& rank(int rank) const { return reinterpret_cast<RankLines*>(base_ + rank_lines_)[rank]; }
   StreamLines& stream(int from, int to, Channel channel) const;
   std::size_t stream_bytes() const { return stream_bytes_; }
   std::span<std::byte> stream_data(int from, int to, Channel channel) const;
@@ -106,6 +112,7 @@ class Segment {
   std::byte* base_;
   int ranks_;
   std::size_t stream_bytes_;
+  std::size_t rank_lines_, slots_;  // offsets
 };
 
 }  // namespace rondo

@@ -114,11 +114,12 @@ Traffic exact_traffic() {
 }
 
 void book(Ledger& ledger, const Traffic& moved) {
-  ledger.book(ledger.scope(), call_of(CallKind::all_gather, {10, 20, 40}), Algorithm::ring, moved);
+  ledger.book(ledger.scope(), call_of(CallKind::all_gather, {10, 20, 40}).sizes(), Algorithm::ring, moved);
 }
 
 TEST(Ledger, StrictModeAcceptsTheExactBytesAndAnyProtocol) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   Traffic moved = exact_traffic();
   moved.count(ByteClass::protocol, 2, 64);
   EXPECT_NO_THROW(book(ledger, moved));
@@ -126,7 +127,8 @@ TEST(Ledger, StrictModeAcceptsTheExactBytesAndAnyProtocol) {
 
 TEST(Ledger, StrictModeFindsAByteTooManyAndAByteTooFew) {
   for (const std::uint64_t bytes : {49u, 51u}) {
-    Ledger ledger(0, 3, true);
+    std::mutex mutex;
+    Ledger ledger(0, 3, true, mutex);
     Traffic moved(3);
     moved.count(ByteClass::payload, 1, bytes);
     const std::string message = error_message([&] { book(ledger, moved); });
@@ -137,7 +139,8 @@ TEST(Ledger, StrictModeFindsAByteTooManyAndAByteTooFew) {
 }
 
 TEST(Ledger, StrictModeFindsAByteToTheWrongRank) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   Traffic moved(3);
   moved.count(ByteClass::payload, 1, 49);
   moved.count(ByteClass::payload, 2, 1);
@@ -145,7 +148,8 @@ TEST(Ledger, StrictModeFindsAByteToTheWrongRank) {
 }
 
 TEST(Ledger, StrictModeFindsAByteOfPadding) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   Traffic moved = exact_traffic();
   moved.count(ByteClass::padding, 1, 1);
   const std::string message = error_message([&] { book(ledger, moved); });
@@ -153,7 +157,8 @@ TEST(Ledger, StrictModeFindsAByteOfPadding) {
 }
 
 TEST(Ledger, OtherwiseTheDifferenceStandsInTheRow) {
-  Ledger ledger(0, 3, false);
+  std::mutex mutex;
+  Ledger ledger(0, 3, false, mutex);
   Traffic moved(3);
   moved.count(ByteClass::payload, 1, 51);
   book(ledger, moved);
@@ -164,7 +169,8 @@ TEST(Ledger, OtherwiseTheDifferenceStandsInTheRow) {
 }
 
 TEST(Ledger, ScopesNestAndEndInOrder) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   EXPECT_EQ(ledger.scope(), "");
   ledger.begin_scope("model");
   {
@@ -183,7 +189,8 @@ TEST(Ledger, ScopesNestAndEndInOrder) {
 }
 
 TEST(Ledger, ResetForgetsBytesAndKeepsTheScope) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   ledger.begin_scope("step");
   book(ledger, exact_traffic());
   ledger.reset();
@@ -193,7 +200,8 @@ TEST(Ledger, ResetForgetsBytesAndKeepsTheScope) {
 }
 
 TEST(Ledger, RefusedCallsStandInTheTotalOnly) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   Traffic moved(3);
   moved.count(ByteClass::protocol, 1, 64);
   ledger.book_refused(moved);
@@ -202,7 +210,8 @@ TEST(Ledger, RefusedCallsStandInTheTotalOnly) {
 }
 
 TEST(Ledger, JsonParsesAndHoldsTheRows) {
-  Ledger ledger(0, 3, true);
+  std::mutex mutex;
+  Ledger ledger(0, 3, true, mutex);
   const LedgerScope scope(ledger, "a \"quoted\" name, and \xff, which is no UTF-8");
   book(ledger, exact_traffic());
   const auto json = nlohmann::json::parse(ledger.json());
