@@ -1,31 +1,50 @@
 #include "kernels/reduce.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <vector>
+
 #include "kernels/reduce_kernel.h"
 
 namespace rondo {
 namespace {
 
-using KernelTable = ReduceKernel (*)(DataType, ReduceOp);
+#if defined(__x86_64__)
+// Not among the features that all compilers know by name.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
-KernelTable best_kernels() {
+std::vector<NamedReduceKernels> usable_kernels() {
+  std::vector<NamedReduceKernels> usable{{"plain", reduce_kernel_plain}};
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && has_f16c()) usable.push_back({"avx2", reduce_kernel_avx2});
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    return reduce_kernel_avx512;
-  if (__builtin_cpu_supports("avx2")) return reduce_kernel_avx2;
+    usable.push_back({"avx512", reduce_kernel_avx512});
 #endif
-  return reduce_kernel_plain;
+  return usable;
 }
 
 }  // namespace
 
+std::span<const NamedReduceKernels> reduce_kernels_of_this_cpu() {
+  // Never destroyed: the progress thread may outlive static objects.
+  static const auto& usable = *new std::vector<NamedReduceKernels>(usable_kernels());
+  return usable;
+}
+
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-            Result result, std::span<std::byte* const> targets, std::size_t count) {
-  static const KernelTable kernels = best_kernels();
+            Result result, std::span<std::byte* const> targets, std::size_t count, Stores stores) {
+  static const ReduceKernels kernels = reduce_kernels_of_this_cpu().back().kernels;
   kernels(reduction.type, reduction.op)({sources.data(), sources.size(), first == FirstSource::partial,
                                          result == Result::complete, targets.data(), targets.size(), count,
-                                         reduction.scalar, reduction.ranks});
+                                         reduction.scalar, reduction.ranks, stores == Stores::streaming});
 }
 
 }  // namespace rondo

@@ -23,17 +23,28 @@ struct Reduction {
 enum class FirstSource { input, partial };
 // Whether the result is complete: avg divides then.
 enum class Result { partial, complete };
+// How results are stored. Streaming passes the caches by: better for what would not stay in them until it is
+// read.
+enum class Stores { ordinary, streaming };
 
 // target[i] = sources[0][i] op sources[1][i] op ..., in this order, `count` elements, for each target. There
 // is at least one source and one target. Any alignment, to the byte. A target may be one of the sources, and
 // overlaps none otherwise. Loops for AVX2 or AVX-512 are chosen where the CPU has them; the bits are the
 // same.
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-            Result result, std::span<std::byte* const> targets, std::size_t count);
+            Result result, std::span<std::byte* const> targets, std::size_t count,
+            Stores stores = Stores::ordinary);
 
 inline void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-                   Result result, std::byte* target, std::size_t count) {
-  reduce(reduction, sources, first, result, std::span(&target, 1), count);
+                   Result result, std::byte* target, std::size_t count, Stores stores = Stores::ordinary) {
+  reduce(reduction, sources, first, result, std::span(&target, 1), count, stores);
+}
+
+// Copies `bytes` bytes to each target, reading them once.
+inline void copy(const std::byte* source, std::span<std::byte* const> targets, std::size_t bytes,
+                 Stores stores) {
+  reduce({DataType::u8, ReduceOp::sum}, std::span(&source, 1), FirstSource::input, Result::complete, targets,
+         bytes, stores);
 }
 
 }  // namespace rondo

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/types.h"
 
@@ -19,14 +20,23 @@ struct ReduceArguments {
   std::size_t count;     // elements
   std::uint64_t scalar;  // premul_sum's factor
   int ranks;             // avg's divisor
+  bool streaming;        // stores pass the caches by
 };
 
 using ReduceKernel = void (*)(const ReduceArguments&);
+using ReduceKernels = ReduceKernel (*)(DataType, ReduceOp);
 
 // The kernel of one type and operator, for any x86-64 or other CPU, and for those with AVX2 or AVX-512 (F,
 // BW, VL and DQ). All give the same bits.
 ReduceKernel reduce_kernel_plain(DataType type, ReduceOp op);
 ReduceKernel reduce_kernel_avx2(DataType type, ReduceOp op);
 ReduceKernel reduce_kernel_avx512(DataType type, ReduceOp op);
+
+// Those that this CPU can run, the fastest last.
+struct NamedReduceKernels {
+  const char* name;
+  ReduceKernels kernels;
+};
+std::span<const NamedReduceKernels> reduce_kernels_of_this_cpu();
 
 }  // namespace rondo

@@ -1,9 +1,14 @@
 // The loops of a reduction, compiled once for each instruction set (kernels/reduce_plain.cc and its
-// neighbours).
+// neighbours). They work on vectors of accumulators as wide as the CPU's registers: each is loaded from all
+// sources, combined and stored to all targets in one go, and touches memory no more than that.
 //
 // Everything here has internal linkage and calls no inline function of the standard library: the linker keeps
 // one copy of those, and might keep the one compiled for a newer CPU than the program runs on.
 #pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "kernels/half.h"
 #include "kernels/reduce_kernel.h"
@@ -13,24 +18,41 @@ namespace {
 
 using Size = std::size_t;
 
-// How an element is stored, and in what type it is accumulated.
+#if defined(__AVX512F__)
+constexpr Size vector_bytes = 64;
+#elif defined(__AVX2__)
+constexpr Size vector_bytes = 32;
+#else
+constexpr Size vector_bytes = 16;
+#endif
+constexpr Size cache_line = 64;
+
 template <typename T>
-struct Element {
-  using Accumulator = T;
-  static T widen(T value) { return value; }
-  static T narrow(T value) { return value; }
+struct VectorOf {
+  typedef T type __attribute__((vector_size(vector_bytes)));
+};
+template <typename T>
+using Vector = typename VectorOf<T>::type;
+using Floats = Vector<float>;
+using Words = Vector<std::uint32_t>;
+typedef std::uint16_t Halves __attribute__((vector_size(vector_bytes / 2)));
+
+// Integers that wrap where signed ones would be undefined.
+template <typename A>
+struct Wrapping {
+  using type = A;
 };
 template <>
-struct Element<Half> {
-  using Accumulator = float;
-  static float widen(Half value) { return to_f32(value); }
-  static Half narrow(float value) { return to_f16(value); }
+struct Wrapping<std::int8_t> {
+  using type = std::uint8_t;
 };
 template <>
-struct Element<BFloat16> {
-  using Accumulator = float;
-  static float widen(BFloat16 value) { return to_f32(value); }
-  static BFloat16 narrow(float value) { return to_bf16(value); }
+struct Wrapping<std::int32_t> {
+  using type = std::uint32_t;
+};
+template <>
+struct Wrapping<std::int64_t> {
+  using type = std::uint64_t;
 };
 
 template <typename A>
@@ -40,142 +62,315 @@ inline constexpr bool is_floating<float> = true;
 template <>
 inline constexpr bool is_floating<double> = true;
 
-// Signed overflow is undefined, so integers add and multiply as unsigned ones, which wrap.
-template <typename A>
-A add(A a, A b) {
-  if constexpr (is_floating<A>)
-    return a + b;
-  else
-    return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-
-template <typename A>
-A multiply(A a, A b) {
-  if constexpr (is_floating<A>)
-    return a * b;
-  else
-    return static_cast<A>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-}
-
-inline bool negative(float value) { return (__builtin_bit_cast(std::uint32_t, value) >> 31) != 0; }
-inline bool negative(double value) { return (__builtin_bit_cast(std::uint64_t, value) >> 63) != 0; }
-inline float quiet_nan(float) { return __builtin_nanf(""); }
-inline double quiet_nan(double) { return __builtin_nan(""); }
-
-// NaN wins, always as the same quiet NaN; -0 is less than +0: so the answer does not depend on the order.
-template <typename A>
-A lesser(A a, A b) {
-  if constexpr (is_floating<A>) {
-    const A least = a == b ? (negative(a) ? a : b) : (a < b ? a : b);
-    return a != a || b != b ? quiet_nan(a) : least;
-  } else {
-    return a < b ? a : b;
-  }
-}
-
-template <typename A>
-A greater(A a, A b) {
-  if constexpr (is_floating<A>) {
-    const A most = a == b ? (negative(a) ? b : a) : (a > b ? a : b);
-    return a != a || b != b ? quiet_nan(a) : most;
-  } else {
-    return a > b ? a : b;
-  }
-}
-
-template <typename A>
-A divide(A sum, int ranks) {
-  if constexpr (is_floating<A>)
-    return sum / static_cast<A>(ranks);
-  else if constexpr (sizeof(A) < sizeof(int))
-    return static_cast<A>(static_cast<int>(sum) / ranks);
-  else
-    return static_cast<A>(sum / static_cast<A>(ranks));
-}
-
-template <typename T>
-T load(const std::byte* from, Size index) {
-  T value;
-  __builtin_memcpy(&value, from + index * sizeof(T), sizeof(T));
+template <typename V>
+[[gnu::always_inline]] inline V load(const std::byte* from) {
+  V value;
+  __builtin_memcpy(&value, from, sizeof(V));
   return value;
 }
 
+// How elements are stored, and in what type they are accumulated.
 template <typename T>
-void store(std::byte* to, Size index, T value) {
-  __builtin_memcpy(to + index * sizeof(T), &value, sizeof(T));
+struct Element {
+  using Accumulator = T;
+  using Stored = Vector<T>;
+  static Stored widen(Stored value) { return value; }
+  static Stored narrow(Stored value) { return value; }
+};
+
+template <>
+struct Element<BFloat16> {
+  using Accumulator = float;
+  using Stored = Halves;
+  static Floats widen(Halves value) { return (Floats)(__builtin_convertvector(value, Words) << 16); }
+  // As to_bf16 in half.h.
+  static Halves narrow(Floats value) {
+    const Words bits = (Words)value;
+    const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    const Words quiet = (bits >> 16) | 0x40u;
+    const Words nan = (Words)((bits & 0x7FFFFFFFu) > 0x7F800000u);
+    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), Halves);
+  }
+};
+
+template <>
+struct Element<Half> {
+  using Accumulator = float;
+  using Stored = Halves;
+  // The CPU's own conversions of f16 are exact, round as to_f16 does and flush nothing.
+#if defined(__AVX512F__)
+  static Floats widen(Halves value) { return (Floats)_mm512_maskz_cvtph_ps(0xFFFF, (__m256i)value); }
+  static Halves narrow(Floats value) {
+    return (Halves)_mm512_maskz_cvtps_ph(0xFFFF, (__m512)value, _MM_FROUND_TO_NEAREST_INT);
+  }
+#elif defined(__F16C__)
+  static Floats widen(Halves value) { return (Floats)_mm256_cvtph_ps((__m128i)value); }
+  static Halves narrow(Floats value) {
+    return (Halves)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
+  }
+#else
+  static Floats widen(Halves value) {
+    Floats wide{};
+    for (Size lane = 0; lane < vector_bytes / 4; ++lane) wide[lane] = to_f32(Half{value[lane]});
+    return wide;
+  }
+  static Halves narrow(Floats value) {
+    Halves narrow{};
+    for (Size lane = 0; lane < vector_bytes / 4; ++lane) narrow[lane] = to_f16(value[lane]).bits;
+    return narrow;
+  }
+#endif
+};
+
+template <typename V, typename Mask>
+[[gnu::always_inline]] inline V select(Mask mask, V yes, V no) {
+  return (V)((mask & (Mask)yes) | (~mask & (Mask)no));
+}
+
+// NaN wins, always as the same quiet NaN; -0 is less than +0: so the answer does not depend on the order.
+template <typename A>
+[[gnu::always_inline]] inline Vector<A> lesser_or_greater(Vector<A> a, Vector<A> b, bool greater) {
+  using Mask = decltype(a < b);
+  Mask a_is_less = a < b;
+  if constexpr (is_floating<A>) a_is_less |= (a == b) & ((Mask)a < 0);
+  const Vector<A> picked = greater ? select(a_is_less, b, a) : select(a_is_less, a, b);
+  if constexpr (is_floating<A>)
+    return select((a != a) | (b != b), Vector<A>{} + static_cast<A>(__builtin_nan("")), picked);
+  else
+    return picked;
+}
+
+// Signed overflow is undefined, so integers add and multiply as unsigned ones, which wrap.
+template <typename A>
+[[gnu::always_inline]] inline Vector<A> multiply(Vector<A> a, Vector<A> b) {
+  if constexpr (is_floating<A>) {
+    return a * b;
+  } else {
+    using U = Vector<typename Wrapping<A>::type>;
+    return (Vector<A>)((U)a * (U)b);
+  }
 }
 
 template <ReduceOp op, typename A>
-A combine(A a, A b) {
-  if constexpr (op == ReduceOp::prod)
-    return multiply(a, b);
-  else if constexpr (op == ReduceOp::max)
-    return greater(a, b);
-  else if constexpr (op == ReduceOp::min)
-    return lesser(a, b);
-  else
-    return add(a, b);
+[[gnu::always_inline]] inline Vector<A> combine(Vector<A> a, Vector<A> b) {
+  if constexpr (op == ReduceOp::prod) {
+    return multiply<A>(a, b);
+  } else if constexpr (op == ReduceOp::max) {
+    return lesser_or_greater<A>(a, b, true);
+  } else if constexpr (op == ReduceOp::min) {
+    return lesser_or_greater<A>(a, b, false);
+  } else if constexpr (is_floating<A>) {
+    return a + b;
+  } else {
+    using U = Vector<typename Wrapping<A>::type>;
+    return (Vector<A>)((U)a + (U)b);
+  }
 }
 
-// A block of accumulators stays in the first-level cache while source after source is added to it.
-constexpr Size block_elements = 512;
+// CPUs divide integers one by one, so nothing is gained by inlining it.
+template <typename A>
+[[gnu::noinline]] Vector<A> divide_integers(Vector<A> sum, int ranks) {
+  constexpr Size lanes = vector_bytes / sizeof(A);
+  A lane[lanes];
+  __builtin_memcpy(lane, &sum, sizeof lane);
+#pragma GCC unroll 1
+  for (A& one : lane) {
+    if constexpr (sizeof(A) < sizeof(int))
+      one = static_cast<A>(static_cast<int>(one) / ranks);
+    else
+      one = static_cast<A>(one / static_cast<A>(ranks));
+  }
+  __builtin_memcpy(&sum, lane, sizeof lane);
+  return sum;
+}
 
+template <typename A>
+[[gnu::always_inline]] inline Vector<A> divide(Vector<A> sum, int ranks) {
+  if constexpr (is_floating<A>)
+    return sum / (Vector<A>{} + static_cast<A>(ranks));
+  else
+    return divide_integers<A>(sum, ranks);
+}
+
+// ---- stores ----
+
+template <bool streaming, typename V>
+[[gnu::always_inline]] inline void store(std::byte* to, V value) {
+  if constexpr (streaming) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) return _mm512_stream_si512((__m512i*)to, (__m512i)value);
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) return _mm256_stream_si256((__m256i*)to, (__m256i)value);
+#endif
+#if defined(__SSE2__)
+    if constexpr (sizeof(V) == 16) return _mm_stream_si128((__m128i*)to, (__m128i)value);
+#endif
+  }
+  __builtin_memcpy(to, &value, sizeof(V));
+}
+
+inline void end_streaming() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+// ---- loops ----
+
+// A reduction of some vectors, all that the loops need in one place.
 template <typename T, ReduceOp op>
-void reduce_block(const ReduceArguments& arguments, Size start, Size block, std::byte* target) {
+struct Reducer {
   using E = Element<T>;
   using A = typename E::Accumulator;
-  [[maybe_unused]] const A factor =
-      E::widen(load<T>(reinterpret_cast<const std::byte*>(&arguments.scalar), 0));
-  const auto input = [factor](const std::byte* source, Size index) {
-    const A value = E::widen(load<T>(source, index));
-    if constexpr (op == ReduceOp::premul_sum) return multiply(value, factor);
-    return value;
-  };
-  A sums[block_elements];
-  const std::byte* const first = arguments.sources[0];
-  if (arguments.first_is_partial)
-    for (Size i = 0; i < block; ++i) sums[i] = E::widen(load<T>(first, start + i));
-  else
-    for (Size i = 0; i < block; ++i) sums[i] = input(first, start + i);
-  for (Size s = 1; s < arguments.source_count; ++s) {
-    const std::byte* const source = arguments.sources[s];
-    for (Size i = 0; i < block; ++i) sums[i] = combine<op>(sums[i], input(source, start + i));
+  using V = Vector<A>;
+  using Stored = typename E::Stored;
+  static constexpr Size lanes = vector_bytes / sizeof(A);
+  static constexpr Size stored_bytes = sizeof(Stored);
+
+  const ReduceArguments& arguments;
+  V factor;
+
+  explicit Reducer(const ReduceArguments& from) : arguments(from) {
+    T scalar;
+    __builtin_memcpy(&scalar, &from.scalar, sizeof(T));
+    Stored all{};
+    for (Size lane = 0; lane < lanes; ++lane)
+      __builtin_memcpy((std::byte*)&all + lane * sizeof(T), &scalar, sizeof(T));
+    factor = E::widen(all);
   }
-  if (op == ReduceOp::avg && arguments.complete)
-    for (Size i = 0; i < block; ++i) sums[i] = divide(sums[i], arguments.ranks);
-  for (Size i = 0; i < block; ++i) store<T>(target, i, E::narrow(sums[i]));
-}
+
+  [[gnu::always_inline]] V input(const std::byte* from) const {
+    const V value = E::widen(load<Stored>(from));
+    if constexpr (op == ReduceOp::premul_sum) return multiply<A>(value, factor);
+    return value;
+  }
+
+  [[gnu::always_inline]] V first(const std::byte* from) const {
+    return arguments.first_is_partial ? E::widen(load<Stored>(from)) : input(from);
+  }
+
+  [[gnu::always_inline]] Stored result(V sum) const {
+    if constexpr (op == ReduceOp::avg)
+      if (arguments.complete) sum = divide<A>(sum, arguments.ranks);
+    return E::narrow(sum);
+  }
+
+  // `width` vectors at a time, from byte `at` on: enough to keep the loads of all sources under way.
+  template <int width, bool streaming>
+  [[gnu::always_inline]] void reduce_at(Size at) const {
+    V sums[width];
+#pragma GCC unroll 8
+    for (int i = 0; i < width; ++i) sums[i] = first(arguments.sources[0] + at + i * stored_bytes);
+    for (Size s = 1; s < arguments.source_count; ++s) {
+      const std::byte* const source = arguments.sources[s] + at;
+#pragma GCC unroll 8
+      for (int i = 0; i < width; ++i) sums[i] = combine<op, A>(sums[i], input(source + i * stored_bytes));
+    }
+    Stored results[width];
+#pragma GCC unroll 8
+    for (int i = 0; i < width; ++i) results[i] = result(sums[i]);
+    for (Size t = 0; t < arguments.target_count; ++t) {
+      std::byte* const target = arguments.targets[t] + at;
+#pragma GCC unroll 8
+      for (int i = 0; i < width; ++i) store<streaming>(target + i * stored_bytes, results[i]);
+    }
+  }
+
+  // Fewer elements than a vector has: through a vector of zeros.
+  void reduce_rest(Size at, Size bytes) const {
+    std::byte room[stored_bytes];
+    const auto padded = [&](const std::byte* from) -> const std::byte* {
+      copy_few(room, from + at, bytes);
+      return room;
+    };
+    __builtin_memset(room, 0, sizeof room);
+    V sum = first(padded(arguments.sources[0]));
+    for (Size s = 1; s < arguments.source_count; ++s)
+      sum = combine<op, A>(sum, input(padded(arguments.sources[s])));
+    store<false>(room, result(sum));
+    for (Size t = 0; t < arguments.target_count; ++t) copy_few(arguments.targets[t] + at, room, bytes);
+  }
+
+  // Less than a vector, without a call.
+  [[gnu::always_inline]] static void copy_few(std::byte* to, const std::byte* from, Size bytes) {
+    for (Size part = vector_bytes / 2; part > 0; part /= 2) {
+      if ((bytes & part) == 0) continue;
+      switch (part) {
+        case 32:
+          __builtin_memcpy(to, from, 32);
+          break;
+        case 16:
+          __builtin_memcpy(to, from, 16);
+          break;
+        case 8:
+          __builtin_memcpy(to, from, 8);
+          break;
+        case 4:
+          __builtin_memcpy(to, from, 4);
+          break;
+        case 2:
+          __builtin_memcpy(to, from, 2);
+          break;
+        default:
+          __builtin_memcpy(to, from, 1);
+      }
+      to += part;
+      from += part;
+    }
+  }
+
+  template <bool streaming>
+  void reduce_span(Size begin, Size end) const {
+    constexpr int width = 4;
+    Size at = begin;
+    for (; at + width * stored_bytes <= end; at += width * stored_bytes) reduce_at<width, streaming>(at);
+    for (; at + stored_bytes <= end; at += stored_bytes) reduce_at<1, false>(at);
+    if (at < end) reduce_rest(at, end - at);
+  }
+
+  // Bytes until all targets begin a cache line; all bytes, if they never do together.
+  Size until_aligned(Size bytes) const {
+    const auto misaligned = [&](Size target) {
+      return reinterpret_cast<std::uintptr_t>(arguments.targets[target]) % cache_line;
+    };
+    const Size first = misaligned(0);
+    for (Size t = 1; t < arguments.target_count; ++t)
+      if (misaligned(t) != first) return bytes;
+    const Size head = first == 0 ? 0 : cache_line - first;
+    return head > bytes || head % sizeof(T) != 0 ? bytes : head;
+  }
+
+  void reduce() const {
+    const Size bytes = arguments.count * sizeof(T);
+    if (!arguments.streaming) return reduce_span<false>(0, bytes);
+    const Size head = until_aligned(bytes);
+    reduce_span<false>(0, head);
+    reduce_span<true>(head, bytes);
+    end_streaming();
+  }
+};
 
 template <typename T, ReduceOp op>
-void reduce_typed(const ReduceArguments& arguments) {
-  std::byte result[block_elements * sizeof(T)];
-  for (Size start = 0; start < arguments.count; start += block_elements) {
-    const Size left = arguments.count - start, block = left < block_elements ? left : block_elements;
-    if (arguments.target_count == 1) {
-      reduce_block<T, op>(arguments, start, block, arguments.targets[0] + start * sizeof(T));
-      continue;
-    }
-    reduce_block<T, op>(arguments, start, block, result);
-    for (Size t = 0; t < arguments.target_count; ++t)
-      __builtin_memcpy(arguments.targets[t] + start * sizeof(T), result, block * sizeof(T));
-  }
+void reduce_all(const ReduceArguments& arguments) {
+  Reducer<T, op>(arguments).reduce();
 }
 
 template <typename T>
 ReduceKernel kernel_for(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
-      return reduce_typed<T, ReduceOp::sum>;
+      return reduce_all<T, ReduceOp::sum>;
     case ReduceOp::prod:
-      return reduce_typed<T, ReduceOp::prod>;
+      return reduce_all<T, ReduceOp::prod>;
     case ReduceOp::max:
-      return reduce_typed<T, ReduceOp::max>;
+      return reduce_all<T, ReduceOp::max>;
     case ReduceOp::min:
-      return reduce_typed<T, ReduceOp::min>;
+      return reduce_all<T, ReduceOp::min>;
     case ReduceOp::avg:
-      return reduce_typed<T, ReduceOp::avg>;
+      return reduce_all<T, ReduceOp::avg>;
     case ReduceOp::premul_sum:
-      return reduce_typed<T, ReduceOp::premul_sum>;
+      return reduce_all<T, ReduceOp::premul_sum>;
   }
   return nullptr;
 }

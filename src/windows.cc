@@ -1,9 +1,7 @@
 // Calls on windows: each rank has its own chunk, reads it from all ranks' memory at once, reduces in the
 // order of the ranks with one rounding, and stores it once to every rank that wants it. No byte is copied on
 // the way.
-#include <algorithm>
-#include <cstring>
-
+#include "src/caches.h"
 #include "src/collective.h"
 
 namespace rondo {
@@ -55,20 +53,24 @@ class OnWindows : public Collective {
     else
       targets.push_back(call_.output[static_cast<std::size_t>(place_.rank)].front().data);
     reduce(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, targets,
-           bytes() / size_of(call_.type));
+           bytes() / size_of(call_.type), stores());
     count(true, call_.kind == CallKind::all_reduce);
   }
 
-  // Piece by piece, so that what was read for one target is still in the cache for the next.
   void copy_to_all() {
-    constexpr std::size_t piece = 16 * 1024;
     const std::size_t offset = offset_of(call_, place_.rank);
     const std::byte* from = call_.input[static_cast<std::size_t>(place_.rank)].front().data;
-    for (std::size_t at = 0; at < bytes(); at += piece)
-      for (const PeerBuffers& peer : peers_)
-        if (std::byte* to = peer.output + offset + at; to != from + at)
-          std::memcpy(to, from + at, std::min(piece, bytes() - at));
+    std::vector<std::byte*> targets;
+    for (const PeerBuffers& peer : peers_)
+      if (std::byte* to = peer.output + offset; to != from) targets.push_back(to);
+    if (!targets.empty()) copy(from, targets, bytes(), stores());
     count(false, true);
+  }
+
+  // Every rank's input is read and every rank's output written, once.
+  Stores stores() const {
+    const std::size_t ranks = peers_.size(), all = offset_of(call_, place_.size);
+    return stores_for(call_.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all);
   }
 
   void count(bool fetched, bool sent) {

@@ -2,13 +2,18 @@
 // and misalignment; then the numbers that went wrong elsewhere.
 #include "kernels/reduce.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "kernels/half.h"
+#include "kernels/reduce_kernel.h"
 #include "tests/typed_buffer.h"
 
 namespace rondo::test {
@@ -373,6 +378,62 @@ TEST(ReduceReports, TheFactorIsReadInItsOwnType) {
     }
   }
 }
+
+// ---- the loops of all instruction sets, with all kinds of stores, against the plain ones ----
+
+class Kernels : public testing::TestWithParam<DataType> {};
+
+// Two vectors of the widest kind and a little more, at every misalignment of a cache line, between sentinels.
+TEST_P(Kernels, OfEveryInstructionSetGiveTheSameBits) {
+  const DataType type = GetParam();
+  constexpr std::size_t line = 64, most_bytes = 2 * line + 24;
+  constexpr auto sentinel = std::byte{0x5A};
+  using Room = std::array<std::byte, 4 * line>;
+  std::mt19937_64 random(7);
+  std::vector<std::vector<std::byte>> inputs(3);
+  for (auto& input : inputs) {
+    for (std::size_t i = 0; i < most_bytes + line; ++i) input.push_back(static_cast<std::byte>(random()));
+    // Random bits hold NaNs, and which NaN a sum of NaNs gives is not promised: no exponent is all ones.
+    if (is_float(type))
+      for (std::size_t i = size_of(type) - 1; i < input.size(); i += size_of(type))
+        input[i] &= std::byte{0xBB};
+  }
+  const std::byte* sources[] = {inputs[0].data(), inputs[1].data(), inputs[2].data()};
+  std::uint64_t factor = 3;
+  if (type == DataType::f16) factor = to_f16(3.0f).bits;
+  if (type == DataType::bf16) factor = to_bf16(3.0f).bits;
+  if (type == DataType::f32) factor = std::bit_cast<std::uint32_t>(3.0f);
+  if (type == DataType::f64) factor = std::bit_cast<std::uint64_t>(3.0);
+  for (const ReduceOp op : all_ops())
+    for (std::size_t count = 0; count * size_of(type) <= most_bytes; ++count)
+      for (std::size_t misalignment = 0; misalignment < line; misalignment += count % 2 ? 1 : size_of(type)) {
+        std::optional<Room> expected;
+        for (const NamedReduceKernels& set : reduce_kernels_of_this_cpu())
+          for (const bool streaming : {false, true}) {
+            alignas(line) Room first, second;  // alike, so that streaming stores are possible
+            first.fill(sentinel);
+            second.fill(sentinel);
+            std::byte* targets[] = {first.data() + misalignment, second.data() + misalignment};
+            set.kernels(type, op)({sources, 3, false, true, targets, 2, count, factor, 3, streaming});
+            if (!expected) expected = first;
+            const std::string which =
+                fmt::format("{}{} {}, {} elements, {} off", set.name, streaming ? " streaming" : "",
+                            name_of(op), count, misalignment);
+            ASSERT_EQ(*expected, first) << which;
+            ASSERT_EQ(*expected, second) << which;
+          }
+        for (std::size_t i = 0; i < expected->size(); ++i) {
+          const bool inside = i >= misalignment && i < misalignment + count * size_of(type);
+          ASSERT_TRUE(inside || (*expected)[i] == sentinel) << i;
+        }
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Kernels,
+                         testing::Values(DataType::i8, DataType::u8, DataType::i32, DataType::u32,
+                                         DataType::i64, DataType::u64, DataType::f16, DataType::f32,
+                                         DataType::f64, DataType::bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace rondo::test
