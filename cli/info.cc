@@ -122,6 +122,8 @@ const std::vector<Variable>& variables() {
       {"RONDO_BUFFER_BYTES", "stream between two ranks",
        [](const Settings& s) { return grouped(s.buffer_bytes); }},
       {"RONDO_SLICE_BYTES", "unit of pipelining", [](const Settings& s) { return grouped(s.slice_bytes); }},
+      {"RONDO_STAGING_BYTES", "each rank's staging area",
+       [](const Settings& s) { return grouped(s.staging_bytes); }},
       {"RONDO_TIMEOUT", "deadline of a call and of the start", seconds},
       {"RONDO_STRICT", "a byte off the formula fails the call",
        [](const Settings& s) { return std::string(s.strict ? "1" : "0"); }},

@@ -108,7 +108,7 @@ std::vector<Probe> probe_shared_memory() {
       {"pidfd", "seeing a rank die", true, probe_pidfd()},
       {"futex", "sleeping until something happens", true, probe_futex()},
       {"futex_waitv", "sleeping on several communicators; else polls each ms", false, probe_futex_waitv()},
-      {"process_vm_readv", "reading another rank's memory; not used yet", false, probe_process_vm_readv()}};
+      {"process_vm_readv", "reading another rank's memory; not used", false, probe_process_vm_readv()}};
 }
 
 }  // namespace rondo

@@ -40,11 +40,12 @@ std::span<const NamedReduceKernels> reduce_kernels_of_this_cpu() {
 }
 
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-            Result result, std::span<std::byte* const> targets, std::size_t count, Stores stores) {
+            Result result, const Targets& targets, std::size_t count) {
   static const ReduceKernels kernels = reduce_kernels_of_this_cpu().back().kernels;
   kernels(reduction.type, reduction.op)({sources.data(), sources.size(), first == FirstSource::partial,
-                                         result == Result::complete, targets.data(), targets.size(), count,
-                                         reduction.scalar, reduction.ranks, stores == Stores::streaming});
+                                         result == Result::complete, targets.ordinary.data(),
+                                         targets.ordinary.size(), targets.streaming.data(),
+                                         targets.streaming.size(), count, reduction.scalar, reduction.ranks});
 }
 
 }  // namespace rondo

@@ -27,24 +27,33 @@ enum class Result { partial, complete };
 // read.
 enum class Stores { ordinary, streaming };
 
+// Where results go, by kind of stores.
+struct Targets {
+  std::span<std::byte*const> ordinary, streaming;
+
+  Targets(std::span<std::byte* const> targets, Stores stores = Stores::ordinary)
+      : ordinary(stores == Stores::ordinary ? targets : std::span<std::byte* const>()),
+        streaming(stores == Stores::streaming ? targets : std::span<std::byte* const>()) {}
+  Targets(std::span<std::byte* const> with_ordinary, std::span<std::byte* const> with_streaming)
+      : ordinary(with_ordinary), streaming(with_streaming) {}
+};
+
 // target[i] = sources[0][i] op sources[1][i] op ..., in this order, `count` elements, for each target. There
 // is at least one source and one target. Any alignment, to the byte. A target may be one of the sources, and
 // overlaps none otherwise. Loops for AVX2 or AVX-512 are chosen where the CPU has them; the bits are the
 // same.
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-            Result result, std::span<std::byte* const> targets, std::size_t count,
-            Stores stores = Stores::ordinary);
+            Result result, const Targets& targets, std::size_t count);
 
 inline void reduce(const Reduction& reduction, std::span<const std::byte* const> sources, FirstSource first,
-                   Result result, std::byte* target, std::size_t count, Stores stores = Stores::ordinary) {
-  reduce(reduction, sources, first, result, std::span(&target, 1), count, stores);
+                   Result result, std::byte* target, std::size_t count) {
+  reduce(reduction, sources, first, result, Targets(std::span(&target, 1)), count);
 }
 
 // Copies `bytes` bytes to each target, reading them once.
-inline void copy(const std::byte* source, std::span<std::byte* const> targets, std::size_t bytes,
-                 Stores stores) {
+inline void copy(const std::byte* source, const Targets& targets, std::size_t bytes) {
   reduce({DataType::u8, ReduceOp::sum}, std::span(&source, 1), FirstSource::input, Result::complete, targets,
-         bytes, stores);
+         bytes);
 }
 
 }  // namespace rondo

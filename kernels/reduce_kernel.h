@@ -17,10 +17,11 @@ struct ReduceArguments {
   bool complete;          // the result is: avg divides
   std::byte* const* targets;
   std::size_t target_count;
+  std::byte* const* streamed;  // targets whose stores pass the caches by
+  std::size_t streamed_count;
   std::size_t count;     // elements
   std::uint64_t scalar;  // premul_sum's factor
   int ranks;             // avg's divisor
-  bool streaming;        // stores pass the caches by
 };
 
 using ReduceKernel = void (*)(const ReduceArguments&);

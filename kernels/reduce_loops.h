@@ -270,10 +270,16 @@ struct Reducer {
     Stored results[width];
 #pragma GCC unroll 8
     for (int i = 0; i < width; ++i) results[i] = result(sums[i]);
-    for (Size t = 0; t < arguments.target_count; ++t) {
-      std::byte* const target = arguments.targets[t] + at;
+    store_to<width, false>(arguments.targets, arguments.target_count, at, results);
+    store_to<width, streaming>(arguments.streamed, arguments.streamed_count, at, results);
+  }
+
+  template <int width, bool streaming>
+  [[gnu::always_inline]] static void store_to(std::byte* const* targets, Size count, Size at,
+                                              const Stored (&results)[width]) {
+    for (Size t = 0; t < count; ++t) {
 #pragma GCC unroll 8
-      for (int i = 0; i < width; ++i) store<streaming>(target + i * stored_bytes, results[i]);
+      for (int i = 0; i < width; ++i) store<streaming>(targets[t] + at + i * stored_bytes, results[i]);
     }
   }
 
@@ -290,6 +296,7 @@ struct Reducer {
       sum = combine<op, A>(sum, input(padded(arguments.sources[s])));
     store<false>(room, result(sum));
     for (Size t = 0; t < arguments.target_count; ++t) copy_few(arguments.targets[t] + at, room, bytes);
+    for (Size t = 0; t < arguments.streamed_count; ++t) copy_few(arguments.streamed[t] + at, room, bytes);
   }
 
   // Less than a vector, without a call.
@@ -329,13 +336,13 @@ struct Reducer {
     if (at < end) reduce_rest(at, end - at);
   }
 
-  // Bytes until all targets begin a cache line; all bytes, if they never do together.
+  // Bytes until all streamed targets begin a cache line; all bytes, if they never do together.
   Size until_aligned(Size bytes) const {
     const auto misaligned = [&](Size target) {
-      return reinterpret_cast<std::uintptr_t>(arguments.targets[target]) % cache_line;
+      return reinterpret_cast<std::uintptr_t>(arguments.streamed[target]) % cache_line;
     };
     const Size first = misaligned(0);
-    for (Size t = 1; t < arguments.target_count; ++t)
+    for (Size t = 1; t < arguments.streamed_count; ++t)
       if (misaligned(t) != first) return bytes;
     const Size head = first == 0 ? 0 : cache_line - first;
     return head > bytes || head % sizeof(T) != 0 ? bytes : head;
@@ -343,7 +350,7 @@ struct Reducer {
 
   void reduce() const {
     const Size bytes = arguments.count * sizeof(T);
-    if (!arguments.streaming) return reduce_span<false>(0, bytes);
+    if (arguments.streamed_count == 0) return reduce_span<false>(0, bytes);
     const Size head = until_aligned(bytes);
     reduce_span<false>(0, head);
     reduce_span<true>(head, bytes);

@@ -11,7 +11,7 @@
 #include "src/error.h"
 #include "src/lobby.h"
 #include "src/log.h"
-#include "src/peer_memory.h"
+#include "src/staging.h"
 
 namespace rondo {
 namespace {
@@ -36,11 +36,10 @@ struct Introduction {
   ProcessIdentity process;
   cpu_set_t cores;
   int algorithm;
-  std::uint64_t buffer_bytes, slice_bytes;
+  std::uint64_t buffer_bytes, slice_bytes, staging_bytes;
   std::array<std::byte, 16> door;  // where rank 0 hands out the shared memory: a random abstract name
   Secret door_secret;
-  int window_probe;            // a descriptor that the others try to open
-  std::uint64_t memory_probe;  // an address that the others try to read
+  int window_probe;  // a descriptor that the others try to open
 };
 
 Introduction introduce(const Settings& settings) {
@@ -51,10 +50,10 @@ Introduction introduce(const Settings& settings) {
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
+  mine.staging_bytes = settings.staging_bytes;
   fill_random(mine.door);
   fill_random(mine.door_secret);
   mine.window_probe = window_probe();
-  mine.memory_probe = reinterpret_cast<std::uintptr_t>(&peer_memory_probe);
   return mine;
 }
 
@@ -84,6 +83,7 @@ void check_agreement(const std::vector<Introduction>& all) {
                std::string(name_of(static_cast<Algorithm>(all[rank].algorithm))), rank);
     need_equal("RONDO_BUFFER_BYTES", all[0].buffer_bytes, all[rank].buffer_bytes, rank);
     need_equal("RONDO_SLICE_BYTES", all[0].slice_bytes, all[rank].slice_bytes, rank);
+    need_equal("RONDO_STAGING_BYTES", all[0].staging_bytes, all[rank].staging_bytes, rank);
   }
 }
 
@@ -125,12 +125,16 @@ Fd knock(const Introduction& rank_0, Deadline deadline) {
   return socket;
 }
 
+SegmentSizes sizes_from(const Introduction& rank_0, int size) {
+  return {rank_0.buffer_bytes, Staging::area_bytes(rank_0.staging_bytes, size)};
+}
+
 std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
                                        const Introduction& rank_0, int rank, int size, Deadline deadline) {
   Fd memory, door, visit;
   together(rendezvous, "making the shared memory", deadline, [&] {
     if (rank != 0) return;
-    memory = Segment::create(size, rank_0.buffer_bytes);
+    memory = Segment::create(size, sizes_from(rank_0, size));
     door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
   });
   together(rendezvous, "asking for the shared memory", deadline, [&] {
@@ -142,7 +146,7 @@ std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introductio
       hand_out(std::move(door), memory, mine.door_secret, size - 1, deadline);
     else
       memory = receive_descriptor(visit, deadline);
-    segment = Segment::map(memory, size, rank_0.buffer_bytes);
+    segment = Segment::map(memory, size, sizes_from(rank_0, size));
   });
   return segment;
 }
@@ -172,8 +176,8 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
   together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
-  Membership membership{
-      rank, size, share_segment(rendezvous, mine, all[0], rank, size, deadline), {}, {}, false, false, false};
+  Membership membership{rank,  size, share_segment(rendezvous, mine, all[0], rank, size, deadline), {}, {},
+                        false, false};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(PeerProcess::watch(one.process));
@@ -182,9 +186,6 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
   });
   membership.windows = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
     return can_open_windows_of(one.process, one.window_probe);
-  });
-  membership.reads = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
-    return can_read_memory_of(one.process, one.memory_probe);
   });
   membership.oversubscribed = more_ranks_than_cores(all);
   return membership;

@@ -27,7 +27,6 @@ struct Membership {
   std::vector<std::shared_ptr<PeerProcess>> peers;  // by rank; null where there is nothing to watch
   std::vector<ProcessIdentity> processes;           // by rank
   bool windows;                                     // every rank can map every other's windows
-  bool reads;                                       // every rank can read every other's memory
   bool oversubscribed;                              // more ranks than cores: whoever waits must give way
 };
 

@@ -9,10 +9,11 @@
 namespace rondo {
 namespace {
 
-// As the kernel tells it of the CPU that we run on: the C library's answer may be that of all CPUs of the machine
-// that lends us some.
+// As the kernel tells it of the CPU that we run on: the C library's answer may be that of all CPUs of the
+// machine that lends us some.
 std::size_t cache_bytes(int level, std::size_t otherwise) {
-  const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cache/", std::max(0, ::sched_getcpu()));
+  const std::string folder =
+      fmt::format("/sys/devices/system/cpu/cpu{}/cache/", std::max(0, ::sched_getcpu()));
   for (int index = 0;; ++index) {
     const std::string cache = fmt::format("{}index{}/", folder, index);
     std::ifstream level_file(cache + "level"), type_file(cache + "type"), size_file(cache + "size");

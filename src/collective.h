@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/calls.h"
-#include "src/peer_memory.h"
+#include "src/process.h"
 #include "src/settings.h"
 #include "src/transport.h"
 
@@ -54,7 +54,7 @@ std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
 
 // ---- calls that peers' memory carries ----
 
-// Whether direct calls of this kind may go by slots or by reads.
+// Whether direct calls of this kind may go by slots or staging areas.
 bool has_direct_ways(CallKind kind);
 
 // Whether a call of this kind can be carried out on windows, and which of its buffers must lie in one then.
@@ -71,23 +71,16 @@ struct PeerBuffers {
   std::byte* output = nullptr;
   std::shared_ptr<const MappedWindow> input_window, output_window;
 };
-// Tells the others that this rank has come to a point of the call, 0 or 1, and returns whether all have; it
-// is called again until they have. Points are met in order, and may be left out by all ranks.
-using MeetAgain = std::function<bool(int)>;
+// Tells the others that this rank is done with their buffers, and returns whether all are; it is called again
+// until they are.
+using MeetAgain = std::function<bool()>;
 // Every rank reduces or copies its own chunk, from and to all ranks' buffers at once.
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
                                          MeetAgain meet);
 
-// What a peer lets read: its input by chunk, and its part of the result.
-struct PeerExtents {
-  ProcessIdentity process;
-  std::vector<Extents> input;
-  Extents result;
-};
-// The lists that make a peer's PeerExtents: its input's chunks, then its result.
-std::vector<Extents> lists_for_peers(const Call& call, int rank);
-std::unique_ptr<Collective> make_reads(const Call& call, const Place& place, std::vector<PeerExtents> peers,
-                                       MeetAgain meet);
+// Through the ranks' staging areas, which the communicator owns.
+class Staging;
+std::unique_ptr<Collective> make_staged(const Call& call, const Place& place, Staging& staging);
 
 // Slots: each rank copies its input to its own, and counts it; once all have arrived, it takes the result
 // from all.

@@ -46,16 +46,6 @@ const std::vector<Field>& fields() {
   return all;
 }
 
-void fetch_for_writing(const void* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0"
-               :
-               : "m"(*static_cast<const char*>(line)));  // does nothing where it is not known
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
 Algorithm way_of(const PlainCall& plain) {
   return plain.kind == CallKind::barrier ? Algorithm::direct : Algorithm::slots;
 }
@@ -87,6 +77,7 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       generation_(fork_generation()),
       transport_(make_shm_transport(membership_.segment, rank_, size_)),
       place_{rank_, size_, *transport_, options_.settings.slice_bytes},
+      staging_(*membership_.segment, rank_, size_, [this] { wake_after_store(); }),
       ledger_(rank_, size_, options_.settings.strict, mutex_),
       // Goes on where the segment stands: at zero, when it is new.
       sequence_(membership_.segment->rank(rank_).completed) {
@@ -197,9 +188,6 @@ void Communicator::finish(const PlainCall& plain, std::uint64_t sequence) {
   }
   transport_->traffic().clear();
   membership_.segment->rank(rank_).completed.store(sequence, std::memory_order_release);
-  // Nobody reads the next slot any more: to own its line before the next call begins saves a trip between
-  // cores.
-  fetch_for_writing(&slot_of(rank_, sequence + 1));
 }
 
 bool Communicator::idle() const {
@@ -268,17 +256,12 @@ void Communicator::activate(PendingCall& head) {
 
 void Communicator::publish(PendingCall& head) {
   head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
-  const std::span<std::byte> room = slot_of(rank_, head.sequence).data;
   std::size_t protocol_bytes = 0;
   if (head.algorithm == Algorithm::slots) {
-    fill_slot(head.call, place_, room.data());
+    fill_slot(head.call, place_, slot_of(rank_, head.sequence).data);
   } else if (tells_of_buffers(head)) {
-    CallWindows& windows = windows_at(rank_, head.sequence);
-    windows = membership_.windows ? windows_of(head.call) : CallWindows{};
-    if (membership_.reads)
-      windows.list_bytes =
-          write_extent_lists(lists_for_peers(head.call, rank_), room.subspan(sizeof windows));
-    protocol_bytes = sizeof windows + windows.list_bytes;
+    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call) : CallWindows{};
+    protocol_bytes = sizeof(CallWindows);
   }
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
   publish_slot(head.sequence, protocol_bytes);
@@ -304,7 +287,10 @@ void Communicator::publish_slot(std::uint64_t sequence, std::size_t protocol_byt
 // come: who sleeps waits for all of them. (The fence costs nothing once the slot's line has left, and much
 // before.)
 void Communicator::wake_sleepers() const {
-  if (oversubscribed()) return;                         // who comes last wakes the others
+  if (!oversubscribed()) wake_after_store();  // else who comes last wakes the others
+}
+
+void Communicator::wake_after_store() const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // for ring()
   ring_peers();
 }
@@ -352,39 +338,18 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
     head.algorithm = Algorithm::windows;
     return make_windows(head.call, place_, peer_buffers(head), meet_again(head));
   }
-  if (tells_of_buffers(head) && all_listed(head)) {
-    head.algorithm = Algorithm::reads;
-    return make_reads(head.call, place_, peer_extents(head), meet_again(head));
+  if (tells_of_buffers(head) && staging_.exists()) {
+    head.algorithm = Algorithm::staged;
+    return make_staged(head.call, place_, staging_);
   }
   return make_collective(head.call, head.algorithm, place_);
 }
 
 MeetAgain Communicator::meet_again(const PendingCall& head) {
-  return [this, sequence = head.sequence, come = std::array<bool, 2>{}](int point) mutable {
-    const std::uint64_t number = 2 * sequence + static_cast<std::uint64_t>(point);
-    if (!std::exchange(come[static_cast<std::size_t>(point)], true)) come_to_point(number);
-    return all_are_at_point(number);
+  return [this, sequence = head.sequence, come = false]() mutable {
+    if (!std::exchange(come, true)) come_to_point(sequence);
+    return all_are_at_point(sequence);
   };
-}
-
-bool Communicator::all_listed(const PendingCall& head) const {
-  for (int peer = 0; peer < size_; ++peer)
-    if (windows_at(peer, head.sequence).list_bytes == 0) return false;
-  return true;
-}
-
-std::vector<PeerExtents> Communicator::peer_extents(const PendingCall& head) const {
-  std::vector<PeerExtents> all;
-  for (int peer = 0; peer < size_; ++peer) {
-    const std::span<std::byte> room = slot_of(peer, head.sequence).data;
-    std::vector<Extents> lists =
-        read_extent_lists(room.subspan(sizeof(CallWindows)), static_cast<std::size_t>(size_) + 1);
-    Extents result = std::move(lists.back());
-    lists.pop_back();
-    all.push_back(
-        {membership_.processes[static_cast<std::size_t>(peer)], std::move(lists), std::move(result)});
-  }
-  return all;
 }
 
 // A function of all ranks' call lines, hence the same everywhere.

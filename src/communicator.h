@@ -15,6 +15,7 @@
 #include "src/collective.h"
 #include "src/error.h"
 #include "src/ledger.h"
+#include "src/staging.h"
 
 namespace rondo {
 
@@ -97,6 +98,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void publish(PendingCall& head);
   void publish_slot(std::uint64_t sequence, std::size_t protocol_bytes);
   void wake_sleepers() const;
+  void wake_after_store() const;
   void count_in(Meeting& meeting, std::uint64_t number);
   bool all_have_called(std::uint64_t sequence) const;
   void come_to_point(std::uint64_t number);
@@ -111,8 +113,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::unique_ptr<Collective> make(PendingCall& head);
   bool tells_of_buffers(const PendingCall& head) const;
   bool all_in_windows(const PendingCall& head) const;
-  bool all_listed(const PendingCall& head) const;
-  std::vector<PeerExtents> peer_extents(const PendingCall& head) const;
   MeetAgain meet_again(const PendingCall& head);
   std::vector<PeerBuffers> peer_buffers(const PendingCall& head) const;
   std::byte* map_buffer(int rank, const WindowReference& reference,
@@ -140,6 +140,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::uint64_t generation_;  // of forks: a child may not use its parent's communicator
   std::unique_ptr<Transport> transport_;
   Place place_;
+  Staging staging_;
   Ledger ledger_;
   std::uint64_t sequence_;                // number of the last collective
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way

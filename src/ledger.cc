@@ -53,15 +53,6 @@ class Expected {
     if (call_.kind != CallKind::reduce_scatter) add_to_all_peers(chunk(rank_));
   }
 
-  // The own chunk of every peer's input, and every peer's chunk of the result.
-  void reads() {
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      if (call_.kind != CallKind::all_gather) add(peer, chunk(rank_));
-      if (call_.kind != CallKind::reduce_scatter) add(peer, chunk(peer));
-    }
-  }
-
   // Every peer takes all of an all-reduce's input at once.
   void slots() {
     if (call_.kind != CallKind::all_reduce) return direct();
@@ -125,9 +116,8 @@ void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, 
       return expected.stored_on_windows();
     case Algorithm::slots:
       return expected.slots();
-    case Algorithm::reads:  // nobody sends
-      return;
     case Algorithm::direct:
+    case Algorithm::staged:
     case Algorithm::automatic:
       return expected.direct();
   }
@@ -136,7 +126,6 @@ void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, 
 void add_expected_fetched(const CallSizes& call, Algorithm algorithm, int rank, int size, ByteCounts& to) {
   Expected expected(call, rank, size, to);
   if (algorithm == Algorithm::windows) expected.fetched_from_windows();
-  if (algorithm == Algorithm::reads) expected.reads();
 }
 
 }  // namespace

@@ -21,18 +21,19 @@ constexpr std::size_t page_bytes = 4096;
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 // Where the parts lie: failure, meetings, then rank lines, then stream lines, then from a page on the ranks'
-// slots and the streams' data.
+// slots, their staging areas and the streams' data.
 struct Layout {
-  Layout(int ranks, std::size_t stream_bytes)
+  Layout(int ranks, SegmentSizes sizes)
       : streams(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * channel_count),
         rank_lines(sizeof(Failure) + 2 * sizeof(Meeting)),
         stream_lines(rank_lines + static_cast<std::size_t>(ranks) * sizeof(RankLines)),
         slots(whole_pages(stream_lines + streams * sizeof(StreamLines))),
-        data(whole_pages(slots + static_cast<std::size_t>(ranks) * 2 * sizeof(CallSlot))),
-        stream_stride(whole_pages(stream_bytes)),
+        staging(whole_pages(slots + static_cast<std::size_t>(ranks) * 2 * sizeof(CallSlot))),
+        data(staging + static_cast<std::size_t>(ranks) * sizes.staging),
+        stream_stride(whole_pages(sizes.stream)),
         total(data + streams * stream_stride) {}
 
-  std::size_t streams, rank_lines, stream_lines, slots, data, stream_stride, total;
+  std::size_t streams, rank_lines, stream_lines, slots, staging, data, stream_stride, total;
 };
 
 [[noreturn]] void fail_memory(const char* what, std::size_t bytes) {
@@ -63,22 +64,22 @@ void allocate(const Fd& memory, std::size_t bytes) {
 
 }  // namespace
 
-Fd Segment::create(int ranks, std::size_t stream_bytes) {
-  const Layout layout(ranks, stream_bytes);
+Fd Segment::create(int ranks, SegmentSizes sizes) {
+  const Layout layout(ranks, sizes);
   check_file_size_limit(layout.total);
   Fd memory(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) fail_memory("memfd_create", layout.total);
   if (::ftruncate(memory.get(), static_cast<off_t>(layout.total)) != 0)
     fail_memory("ftruncate", layout.total);
-  // The control lines are taken at once, the streams when they are first used.
-  allocate(memory, layout.data);
+  // The control lines are taken at once, the rest when it is first used.
+  allocate(memory, layout.staging);
   // No rank may pull the memory away from under another.
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     fail_memory("sealing", layout.total);
   return memory;
 }
 
-std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, std::size_t stream_bytes) {
+std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes sizes) {
   static std::mutex mutex;
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Segment>> mapped;
   struct stat status {};
@@ -87,22 +88,23 @@ std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, std::size_t s
   std::erase_if(mapped, [](const auto& entry) { return entry.second.expired(); });
   auto& known = mapped[{status.st_dev, status.st_ino}];
   if (auto segment = known.lock()) return segment;
-  const std::size_t total = Layout(ranks, stream_bytes).total;
+  const std::size_t total = Layout(ranks, sizes).total;
   void* base = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (base == MAP_FAILED) fail_memory("mmap", total);
-  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), ranks, stream_bytes);
+  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), ranks, sizes);
   known = segment;
   return segment;
 }
 
-Segment::Segment(std::byte* base, int ranks, std::size_t stream_bytes)
+Segment::Segment(std::byte* base, int ranks, SegmentSizes sizes)
     : base_(base),
       ranks_(ranks),
-      stream_bytes_(stream_bytes),
-      rank_lines_(Layout(ranks, stream_bytes).rank_lines),
-      slots_(Layout(ranks, stream_bytes).slots) {}
+      sizes_(sizes),
+      rank_lines_(Layout(ranks, sizes).rank_lines),
+      slots_(Layout(ranks, sizes).slots),
+      staging_(Layout(ranks, sizes).staging) {}
 
-Segment::~Segment() { ::munmap(base_, Layout(ranks_, stream_bytes_).total); }
+Segment::~Segment() { ::munmap(base_, Layout(ranks_, sizes_).total); }
 
 // The memory starts as zeros, which is the initial value of every atomic in it.
 Failure& Segment::failure() const { return *reinterpret_cast<Failure*>(base_); }
@@ -118,19 +120,19 @@ std::size_t Segment::stream_index(int from, int to, Channel channel) const {
 }
 
 StreamLines& Segment::stream(int from, int to, Channel channel) const {
-  auto* lines = reinterpret_cast<StreamLines*>(base_ + Layout(ranks_, stream_bytes_).stream_lines);
+  auto* lines = reinterpret_cast<StreamLines*>(base_ + Layout(ranks_, sizes_).stream_lines);
   return lines[stream_index(from, to, channel)];
 }
 
 std::span<std::byte> Segment::stream_data(int from, int to, Channel channel) const {
-  const Layout layout(ranks_, stream_bytes_);
-  return {base_ + layout.data + stream_index(from, to, channel) * layout.stream_stride, stream_bytes_};
+  const Layout layout(ranks_, sizes_);
+  return {base_ + layout.data + stream_index(from, to, channel) * layout.stream_stride, sizes_.stream};
 }
 
-void Segment::reserve_stream(int from, int to, Channel channel) const {
-  const std::size_t bytes = whole_pages(stream_bytes_);
+void Segment::reserve(std::span<std::byte> part) const {
+  const std::size_t bytes = whole_pages(part.size());
   int result;
-  do result = ::madvise(stream_data(from, to, channel).data(), bytes, MADV_POPULATE_WRITE);
+  do result = ::madvise(part.data(), bytes, MADV_POPULATE_WRITE);
   while (result != 0 && errno == EINTR);
   if (result == 0) return;
   // Kernels before 5.14 do not know the advice: pages then come as they are touched.

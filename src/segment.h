@@ -29,7 +29,6 @@ struct CallDescriptor {
 // Where a rank's buffers of a call lie, for peers that can map them.
 struct CallWindows {
   WindowReference input, output;  // number 0: in no window
-  std::uint64_t list_bytes;       // of the lists that follow, for peers that can read the memory; 0: none
 };
 
 // The input of a call that fits here travels beside its descriptor.
@@ -41,7 +40,7 @@ inline constexpr std::size_t slot_bytes = 4096;
 struct alignas(64) CallSlot {
   std::atomic<std::uint64_t> sequence;  // stored last, with release: what stands below is then whole
   CallDescriptor descriptor;
-  std::byte data[slot_bytes + 24];  // a small call's input; else CallWindows and the lists after it
+  std::byte data[slot_bytes + 24];  // a small call's input, or CallWindows
 
   static constexpr std::size_t header_bytes = sizeof(sequence) + sizeof(descriptor);
 };
@@ -52,6 +51,10 @@ struct RankLines {
   alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
   std::atomic<std::uint32_t> left;                   // 1: this rank has let the communicator go
   alignas(64) std::atomic<std::uint64_t> met;        // the last point inside calls that this rank has come to
+  // Rounds of staged calls that this rank has filled, reduced and finished.
+  alignas(64) std::atomic<std::uint64_t> filled;
+  alignas(64) std::atomic<std::uint64_t> reduced;
+  alignas(64) std::atomic<std::uint64_t> finished;
 };
 
 // Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2], and the last
@@ -80,14 +83,20 @@ struct alignas(64) Failure {
 enum class Channel : int { collective = 0, message = 1 };
 inline constexpr int channel_count = 2;
 
+// Bytes of one stream and of one rank's staging area. The area is whole pages.
+struct SegmentSizes {
+  std::size_t stream;
+  std::size_t staging;
+};
+
 class Segment {
  public:
   // Made by one rank. Throws when the memory is not to be had.
-  static Fd create(int ranks, std::size_t stream_bytes);
+  static Fd create(int ranks, SegmentSizes sizes);
   // Ranks that are threads of one process share one mapping.
-  static std::shared_ptr<Segment> map(const Fd& memory, int ranks, std::size_t stream_bytes);
+  static std::shared_ptr<Segment> map(const Fd& memory, int ranks, SegmentSizes sizes);
 
-  Segment(std::byte* base, int ranks, std::size_t stream_bytes);
+  Segment(std::byte* base, int ranks, SegmentSizes sizes);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -101,18 +110,21 @@ class Segment {
   }
   RankLines& rank(int rank) const { return reinterpret_cast<RankLines*>(base_ + rank_lines_)[rank]; }
   StreamLines& stream(int from, int to, Channel channel) const;
-  std::size_t stream_bytes() const { return stream_bytes_; }
+  std::size_t stream_bytes() const { return sizes_.stream; }
   std::span<std::byte> stream_data(int from, int to, Channel channel) const;
-  // Takes the stream's pages now, so that shortage of memory is an Error and not a SIGBUS.
-  void reserve_stream(int from, int to, Channel channel) const;
+  std::span<std::byte> staging(int rank) const {
+    return {base_ + staging_ + static_cast<std::size_t>(rank) * sizes_.staging, sizes_.staging};
+  }
+  // Takes the pages of a part now, so that shortage of memory is an Error and not a SIGBUS.
+  void reserve(std::span<std::byte> part) const;
 
  private:
   std::size_t stream_index(int from, int to, Channel channel) const;
 
   std::byte* base_;
   int ranks_;
-  std::size_t stream_bytes_;
-  std::size_t rank_lines_, slots_;  // offsets
+  SegmentSizes sizes_;
+  std::size_t rank_lines_, slots_, staging_;  // offsets
 };
 
 }  // namespace rondo

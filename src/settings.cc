@@ -31,10 +31,11 @@ long long whole_number(const char* name, const std::string& value, long long low
   return number;
 }
 
-std::size_t byte_count(const char* name, std::size_t fallback, long long unit, const char* expected) {
+std::size_t byte_count(const char* name, std::size_t fallback, long long unit, const char* expected,
+                       long long low = 64) {
   const auto value = variable(name);
   if (!value) return fallback;
-  const long long bytes = whole_number(name, *value, 64, 1 << 30, expected);
+  const long long bytes = whole_number(name, *value, low, 1 << 30, expected);
   if (bytes % unit != 0) bad_value(name, *value, expected);
   return static_cast<std::size_t>(bytes);
 }
@@ -92,8 +93,8 @@ const char* name_of(Algorithm algorithm) {
       return "windows";
     case Algorithm::slots:
       return "slots";
-    case Algorithm::reads:
-      return "reads";
+    case Algorithm::staged:
+      return "staged";
   }
   return "?";
 }
@@ -112,6 +113,8 @@ Settings Settings::from_environment() {
   // A slice holds whole elements of every type.
   settings.slice_bytes = byte_count("RONDO_SLICE_BYTES", settings.slice_bytes, 8,
                                     "a multiple of 8 from 64 to 1073741824 (bytes)");
+  settings.staging_bytes = byte_count("RONDO_STAGING_BYTES", settings.staging_bytes, 1,
+                                      "a whole number of bytes from 0 to 1073741824", 0);
   settings.timeout = seconds("RONDO_TIMEOUT", settings.timeout);
   settings.strict = flag("RONDO_STRICT", settings.strict);
   settings.debug = debug_level();

@@ -9,17 +9,18 @@
 
 namespace rondo {
 
-// A setting forces ring or direct. Direct calls are carried out in one of four ways, with the same bits: over
-// streams (direct), in the descriptors' slots where they are small (slots), on memory that peers can map
-// (windows), or by reading other processes' memory (reads).
-enum class Algorithm { automatic, ring, direct, slots, windows, reads };
+// A setting forces ring or direct. Direct calls are carried out in one of four ways, with the same bits:
+// beside the descriptors where they are small (slots), on memory that peers can map (windows), through memory
+// set aside for this (staged), or over streams (direct).
+enum class Algorithm { automatic, ring, direct, slots, windows, staged };
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 
 struct Settings {
-  Algorithm algorithm = Algorithm::automatic;         // RONDO_ALGO
-  std::size_t buffer_bytes = 128 * 1024;              // RONDO_BUFFER_BYTES: stream between two ranks
-  std::size_t slice_bytes = 32 * 1024;                // RONDO_SLICE_BYTES: unit of pipelining
+  Algorithm algorithm = Algorithm::automatic;  // RONDO_ALGO
+  std::size_t buffer_bytes = 128 * 1024;       // RONDO_BUFFER_BYTES: stream between two ranks
+  std::size_t slice_bytes = 32 * 1024;         // RONDO_SLICE_BYTES: unit of pipelining
+  std::size_t staging_bytes = 1024 * 1024;     // RONDO_STAGING_BYTES: each rank's staging area; 0: none
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
   std::string debug = "warn";                         // RONDO_DEBUG

@@ -29,7 +29,7 @@ class OnWindows : public Collective {
   bool step() override {
     if (!moved_) move();
     moved_ = true;
-    return meet_(1);
+    return meet_();
   }
 
  private:
@@ -52,8 +52,8 @@ class OnWindows : public Collective {
       for (const PeerBuffers& peer : peers_) targets.push_back(peer.output + offset);
     else
       targets.push_back(call_.output[static_cast<std::size_t>(place_.rank)].front().data);
-    reduce(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, targets,
-           bytes() / size_of(call_.type), stores());
+    reduce(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete,
+           Targets(targets, stores()), bytes() / size_of(call_.type));
     count(true, call_.kind == CallKind::all_reduce);
   }
 
@@ -63,7 +63,7 @@ class OnWindows : public Collective {
     std::vector<std::byte*> targets;
     for (const PeerBuffers& peer : peers_)
       if (std::byte* to = peer.output + offset; to != from) targets.push_back(to);
-    if (!targets.empty()) copy(from, targets, bytes(), stores());
+    if (!targets.empty()) copy(from, Targets(targets, stores()), bytes());
     count(false, true);
   }
 

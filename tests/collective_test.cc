@@ -13,11 +13,14 @@ struct Case {
   int size;
   Algorithm algorithm;
   RanksAre kind;
+  std::size_t staging_bytes = Settings().staging_bytes;
 };
 
 std::string name(const ::testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_{}_{}", info.param.size, name_of(info.param.algorithm),
-                     info.param.kind == RanksAre::processes ? "processes" : "threads");
+  const std::size_t staging = info.param.staging_bytes;
+  return fmt::format("{}_{}_{}{}", info.param.size, name_of(info.param.algorithm),
+                     info.param.kind == RanksAre::processes ? "processes" : "threads",
+                     staging == Settings().staging_bytes ? "" : fmt::format("_staging_{}", staging));
 }
 
 class Collectives : public ::testing::TestWithParam<Case> {
@@ -28,7 +31,12 @@ class Collectives : public ::testing::TestWithParam<Case> {
         [&](Communicator& comm) {
           body(comm, {comm.rank(), comm.size()});
         },
-        test_options(GetParam().algorithm), GetParam().kind);
+        options(), GetParam().kind);
+  }
+  static CommunicatorOptions options() {
+    CommunicatorOptions options = test_options(GetParam().algorithm);
+    options.settings.staging_bytes = GetParam().staging_bytes;
+    return options;
   }
 
   static std::vector<std::size_t> counts(int size) {
@@ -182,12 +190,31 @@ TEST_P(Collectives, AllToAllTransposesBlocks) {
   });
 }
 
+// The cases below cover what they are meant to.
+TEST_P(Collectives, GoTheWayThatTheSettingsSay) {
+  run([](Communicator& comm, Seat seat) {
+    TypedBuffer buffer(DataType::f32, 40'000);
+    comm.run(all_reduce_call(seat, buffer.data(), buffer.data(), 40'000, DataType::f32, {}));
+    const auto rows = comm.ledger().rows();
+    ASSERT_EQ(rows.size(), 1u);
+    const bool ring = GetParam().algorithm == Algorithm::ring;
+    const bool staged = seat.size > 1 && GetParam().staging_bytes > 0;
+    EXPECT_EQ(rows.begin()->first.algorithm, ring     ? Algorithm::ring
+                                             : staged ? Algorithm::staged
+                                                      : Algorithm::direct);
+  });
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {1, 2, 3, 4, 5, 7}) all.push_back({size, algorithm, RanksAre::processes});
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {2, 3, 6}) all.push_back({size, algorithm, RanksAre::threads});
+  // Without staging areas, and with areas of a number that divides nothing, for many small rounds.
+  for (const std::size_t staging : {std::size_t{0}, std::size_t{4'097}})
+    for (const int size : {2, 3, 7}) all.push_back({size, Algorithm::direct, RanksAre::processes, staging});
+  all.push_back({3, Algorithm::direct, RanksAre::threads, 4'097});
   return all;
 }
 

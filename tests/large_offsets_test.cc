@@ -100,13 +100,13 @@ TEST(LargeOffsets, CountsThatNoAddressSpaceHoldsAreRefused) {
 TEST(CallCounter, PassesTwoToThe32) {
   constexpr int size = 3;
   const Settings settings = test_options().settings;
-  const Fd memory = Segment::create(size, settings.buffer_bytes);
-  const auto segment = Segment::map(memory, size, settings.buffer_bytes);
+  const Fd memory = Segment::create(size, {settings.buffer_bytes, 4096});
+  const auto segment = Segment::map(memory, size, {settings.buffer_bytes, 4096});
   const std::uint64_t start = (std::uint64_t{1} << 32) - 3;
   segment->arrivals().gathered = start;
   for (int rank = 0; rank < size; ++rank) segment->rank(rank).completed = start;
   run_threads(size, [&](int rank) {
-    Membership membership{rank, size, segment, {}, {}, false, false, true};
+    Membership membership{rank, size, segment, {}, {}, false, true};
     membership.peers.resize(size);
     membership.processes.assign(size, this_process());
     const auto comm = std::make_shared<Communicator>(std::move(membership), test_options());
@@ -123,8 +123,8 @@ TEST(CallCounter, PassesTwoToThe32) {
 // The streams' byte counters run freely, past 2^32 and past a power of two that is no multiple of their room.
 TEST(StreamCounters, PassTwoToThe32) {
   constexpr std::size_t room = 1000;
-  const Fd memory = Segment::create(2, room);
-  const auto segment = Segment::map(memory, 2, room);
+  const Fd memory = Segment::create(2, {room, 0});
+  const auto segment = Segment::map(memory, 2, {room, 0});
   for (const auto& [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) {
     segment->stream(from, to, Channel::collective).written = (std::uint64_t{1} << 32) - 1500;
     segment->stream(from, to, Channel::collective).read = (std::uint64_t{1} << 32) - 1500;

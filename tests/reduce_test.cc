@@ -414,7 +414,9 @@ TEST_P(Kernels, OfEveryInstructionSetGiveTheSameBits) {
             first.fill(sentinel);
             second.fill(sentinel);
             std::byte* targets[] = {first.data() + misalignment, second.data() + misalignment};
-            set.kernels(type, op)({sources, 3, false, true, targets, 2, count, factor, 3, streaming});
+            const std::size_t streamed = streaming ? 2 : 0;
+            set.kernels(type, op)(
+                {sources, 3, false, true, targets, 2 - streamed, targets, streamed, count, factor, 3});
             if (!expected) expected = first;
             const std::string which =
                 fmt::format("{}{} {}, {} elements, {} off", set.name, streaming ? " streaming" : "",

@@ -54,6 +54,8 @@ TEST(Settings, TakeSizes) {
   const Variable buffer("RONDO_BUFFER_BYTES", "1000003"), slice("RONDO_SLICE_BYTES", "65536");
   EXPECT_EQ(Settings::from_environment().buffer_bytes, 1'000'003u);
   EXPECT_EQ(Settings::from_environment().slice_bytes, 65'536u);
+  const Variable staging("RONDO_STAGING_BYTES", "0");
+  EXPECT_EQ(Settings::from_environment().staging_bytes, 0u);
 }
 
 TEST(Settings, RefuseWhatIsNoSize) {
@@ -62,6 +64,7 @@ TEST(Settings, RefuseWhatIsNoSize) {
                    {"", " 65536", "65536 ", "64k", "abc", "-1", "0", "63", "9e99", "0x100", "+64",
                     "1073741825", "99999999999999999999", "64.0"},
                    read_settings);
+  expect_refused("RONDO_STAGING_BYTES", {"", "-1", "1073741825", "1M"}, read_settings);
 }
 
 TEST(Settings, RefuseASliceThatWouldCutElements) {
@@ -156,6 +159,7 @@ void expect_disagreement(const char* variable, const char* value, std::initializ
 
 TEST(SettingsOfRanks, ThatDifferAreAnErrorOnEveryRank) {
   expect_disagreement("RONDO_BUFFER_BYTES", "65536", {"RONDO_BUFFER_BYTES", "131072", "65536", "rank 1"});
+  expect_disagreement("RONDO_STAGING_BYTES", "4096", {"RONDO_STAGING_BYTES", "1048576", "4096", "rank 1"});
   expect_disagreement("RONDO_SLICE_BYTES", "4096", {"RONDO_SLICE_BYTES", "32768", "4096", "rank 1"});
   expect_disagreement("RONDO_ALGO", "ring", {"RONDO_ALGO", "auto", "ring", "rank 1"});
 }

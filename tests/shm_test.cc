@@ -61,9 +61,9 @@ class Shm : public ::testing::TestWithParam<Setup> {
   // Runs `body` as each rank of `size`, each with its own end of one segment.
   void run(int size, const std::function<void(Transport&, int)>& body) {
     const std::size_t room = GetParam().stream_bytes;
-    const Fd memory = Segment::create(size, room);
+    const Fd memory = Segment::create(size, {room, 0});
     const auto one = [&](int rank) {
-      const auto transport = make_shm_transport(Segment::map(memory, size, room), rank, size);
+      const auto transport = make_shm_transport(Segment::map(memory, size, {room, 0}), rank, size);
       body(*transport, rank);
     };
     if (GetParam().kind == RanksAre::processes)
@@ -310,7 +310,7 @@ TEST(ShmLimits, ASegmentOverTheFileSizeLimitIsAnErrorAndNoSignal) {
     const rlimit limit{1 << 20, 1 << 20};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
     try {
-      Segment::create(4, 1 << 20);
+      Segment::create(4, {1 << 20, 0});
       ADD_FAILURE() << "the segment was made";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("ulimit -f"), std::string::npos) << error.what();
@@ -319,7 +319,7 @@ TEST(ShmLimits, ASegmentOverTheFileSizeLimitIsAnErrorAndNoSignal) {
 }
 
 TEST(ShmLimits, SegmentsCannotBeShrunkUnderARank) {
-  const Fd memory = Segment::create(2, 4096);
+  const Fd memory = Segment::create(2, {4096, 0});
   EXPECT_NE(::ftruncate(memory.get(), 0), 0);
 }
 

@@ -139,7 +139,7 @@ class ShmTransport : public Transport {
                    ByteClass byte_class) override {
     const std::size_t index = index_of(peer, channel);
     if (!reserved_[index]) {
-      segment_->reserve_stream(rank_, peer, channel);
+      segment_->reserve(segment_->stream_data(rank_, peer, channel));
       reserved_[index] = true;
     }
     SendEnd& sender = senders_[index];

@@ -1,0 +1,198 @@
+// Direct calls on memory that peers cannot map, through staging areas, round by round. In a round each rank
+// copies a slice of every other rank's chunk to its own area (fill), reduces the slices of its own chunk
+// straight from all areas, storing the result in its output and in its area (reduce), and copies the others'
+// results (gather). An all-gather fills its own chunk and reduces nothing; a reduce-scatter gathers nothing.
+// While a round waits for peers the next one is filled.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+
+#include "src/caches.h"
+#include "src/collective.h"
+#include "src/reduce_extents.h"
+#include "src/staging.h"
+
+namespace rondo {
+namespace {
+
+using Point = Staging::Point;
+
+using Clock = std::chrono::steady_clock;
+
+std::size_t most_bytes(const Call& call) {
+  return *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end());
+}
+
+// Every rank reads all of its input and writes all of its output.
+std::size_t touched_bytes(const Call& call, int size) {
+  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
+  const auto ranks = static_cast<std::size_t>(size);
+  return call.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all;
+}
+
+class Staged : public Collective {
+ public:
+  Staged(const Call& call, const Place& place, Staging& staging)
+      : call_(call),
+        place_(place),
+        staging_(staging),
+        reduces_(call.kind != CallKind::all_gather),
+        gathers_(call.kind != CallKind::reduce_scatter),
+        filled_(staging.rounds()),
+        reduced_(filled_),
+        finished_(filled_),
+        first_(filled_),
+        end_(first_ + (most_bytes(call) + staging.slice_bytes() - 1) / staging.slice_bytes()),
+        most_bytes_(most_bytes(call)),
+        output_stores_(stores_for(touched_bytes(call, place.size))),
+        last_finish_(Clock::now()) {
+    staging_.reserve();
+    staging_.add_rounds(end_ - first_);
+  }
+
+  bool step() override {
+    while (finished_ < end_) {
+      if (can_fill())
+        fill(filled_++);
+      else if (can_reduce())
+        reduce(reduced_++);
+      else if (can_gather())
+        gather(finished_++);
+      else
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  // A round takes the place of that two rounds before, which peers must have read.
+  bool can_fill() const {
+    return filled_ < end_ && filled_ < finished_ + 2 &&
+           (filled_ < 2 || staging_.all_reached(Point::finished, filled_ - 2));
+  }
+  bool can_reduce() const {
+    return reduced_ < filled_ && (!reduces_ || staging_.all_reached(Point::filled, reduced_));
+  }
+  bool can_gather() const {
+    return finished_ < reduced_ &&
+           (!gathers_ || staging_.all_reached(reduces_ ? Point::reduced : Point::filled, finished_));
+  }
+
+  void fill(std::uint64_t round) {
+    stores_[round % 2] = pace(round).next();
+    if (reduces_) {
+      for_each_peer([&](int peer) {
+        move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), stores_[round % 2]);
+        count(peer, bytes_of(peer, round));
+      });
+    } else {
+      const Extents own = slice_of(call_.input, place_.rank, round);
+      move(own, staged(place_.rank, place_.rank, round), stores_[round % 2]);
+      move(own, slice_of(call_.output, place_.rank, round), output_stores_);
+      count_for_all(bytes_of(place_.rank, round));
+    }
+    staging_.reach(Point::filled, round);
+  }
+
+  void reduce(std::uint64_t round) {
+    if (!reduces_) return;
+    std::vector<Extents> sources;
+    for (int peer = 0; peer < place_.size; ++peer)
+      sources.push_back(peer == place_.rank ? slice_of(call_.input, peer, round)
+                                            : staged(peer, place_.rank, round));
+    const Extents output = slice_of(call_.output, place_.rank, round);
+    const Extents result = gathers_ ? staged(place_.rank, place_.rank, round) : Extents{};
+    if (!reduce_in_one_pass(sources, output, result, stores_[round % 2])) {
+      reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, output);
+      copy_extents(output, result);
+    }
+    if (!gathers_) return;
+    count_for_all(bytes_of(place_.rank, round));
+    staging_.reach(Point::reduced, round);
+  }
+
+  // Where everything is in one piece: both targets are stored as they are computed, each in its own way.
+  bool reduce_in_one_pass(const std::vector<Extents>& sources, const Extents& output, const Extents& result,
+                          Stores result_stores) const {
+    const auto one_piece = [](const Extents& extents) { return extents.size() == 1; };
+    if (!one_piece(output) || !std::all_of(sources.begin(), sources.end(), one_piece)) return false;
+    std::vector<const std::byte*> from;
+    for (const Extents& source : sources) from.push_back(source.front().data);
+    std::array<std::vector<std::byte*>, 2> targets;  // by kind of stores
+    targets[static_cast<std::size_t>(output_stores_)].push_back(output.front().data);
+    if (!result.empty()) targets[static_cast<std::size_t>(result_stores)].push_back(result.front().data);
+    rondo::reduce(reduction_of(call_, place_.size), from, FirstSource::input, Result::complete,
+                  Targets(targets[static_cast<std::size_t>(Stores::ordinary)],
+                          targets[static_cast<std::size_t>(Stores::streaming)]),
+                  output.front().bytes / size_of(call_.type));
+    return true;
+  }
+
+  void gather(std::uint64_t round) {
+    if (gathers_)
+      for_each_peer([&](int peer) {
+        move(staged(peer, peer, round), slice_of(call_.output, peer, round), output_stores_);
+      });
+    staging_.reach(Point::finished, round);
+    const auto now = Clock::now();
+    pace(round).took(stores_[round % 2], now - std::exchange(last_finish_, now));
+  }
+
+  // Begins with the right neighbour, so that no rank is everybody's first.
+  template <typename Visit>
+  void for_each_peer(Visit visit) const {
+    for (int distance = 1; distance < place_.size; ++distance) visit((place_.rank + distance) % place_.size);
+  }
+
+  std::size_t offset_of(std::uint64_t round) const { return (round - first_) * staging_.slice_bytes(); }
+  std::size_t bytes_of(int chunk, std::uint64_t round) const {
+    const std::size_t all = call_.chunk_bytes[static_cast<std::size_t>(chunk)], offset = offset_of(round);
+    return offset < all ? std::min(all - offset, staging_.slice_bytes()) : 0;
+  }
+  Extents slice_of(const std::vector<Extents>& chunks, int chunk, std::uint64_t round) const {
+    const std::size_t bytes = bytes_of(chunk, round);
+    return bytes == 0 ? Extents{} : slice(chunks[static_cast<std::size_t>(chunk)], offset_of(round), bytes);
+  }
+  Extents staged(int rank, int chunk, std::uint64_t round) const {
+    return {{staging_.slice(rank, chunk, round), bytes_of(chunk, round)}};
+  }
+
+  static void move(const Extents& from, const Extents& to, Stores stores) {
+    if (from.size() != 1 || to.size() != 1) return copy_extents(from, to);
+    std::byte* const target = to.front().data;
+    if (target != from.front().data)
+      copy(from.front().data, Targets(std::span(&target, 1), stores), from.front().bytes);
+  }
+
+  Pace& pace(std::uint64_t round) const {
+    return staging_.pace_of(std::min(most_bytes_ - offset_of(round), staging_.slice_bytes()));
+  }
+
+  void count(int peer, std::size_t bytes) {
+    place_.transport.traffic().count(ByteClass::payload, peer, bytes);
+  }
+  void count_for_all(std::size_t bytes) {
+    for_each_peer([&](int peer) { count(peer, bytes); });
+  }
+
+  const Call& call_;
+  Place place_;
+  Staging& staging_;
+  bool reduces_, gathers_;
+  // Rounds are numbered since the communicator began.
+  std::uint64_t filled_, reduced_, finished_;
+  std::uint64_t first_, end_;
+  std::size_t most_bytes_;  // of a chunk
+  Stores output_stores_;
+  std::array<Stores, 2> stores_{};  // into the areas, of the rounds under way
+  Clock::time_point last_finish_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_staged(const Call& call, const Place& place, Staging& staging) {
+  return std::make_unique<Staged>(call, place, staging);
+}
+
+}  // namespace rondo

@@ -1,0 +1,68 @@
+#include "src/staging.h"
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t rounds_at_once = 2;
+constexpr std::size_t page = 4096;
+
+}  // namespace
+
+std::size_t Staging::area_bytes(std::size_t bytes, int size) {
+  if (bytes == 0) return 0;
+  const std::size_t least = rounds_at_once * static_cast<std::size_t>(size) * cache_line;
+  return (std::max(bytes, least) + page - 1) / page * page;
+}
+
+Staging::Staging(const Segment& segment, int rank, int size, std::function<void()> wake)
+    : segment_(segment),
+      rank_(rank),
+      size_(size),
+      wake_(std::move(wake)),
+      rounds_(count_of(rank, Point::finished).load(std::memory_order_acquire)) {}
+
+std::size_t Staging::slice_bytes() const {
+  return segment_.staging(rank_).size() / rounds_at_once / static_cast<std::size_t>(size_) / cache_line *
+         cache_line;
+}
+
+std::byte* Staging::slice(int of, int chunk, std::uint64_t round) const {
+  const std::size_t index =
+      round % rounds_at_once * static_cast<std::size_t>(size_) + static_cast<std::size_t>(chunk);
+  return segment_.staging(of).data() + index * slice_bytes();
+}
+
+std::atomic<std::uint64_t>& Staging::count_of(int rank, Point point) const {
+  RankLines& lines = segment_.rank(rank);
+  switch (point) {
+    case Point::filled:
+      return lines.filled;
+    case Point::reduced:
+      return lines.reduced;
+    case Point::finished:
+      break;
+  }
+  return lines.finished;
+}
+
+void Staging::reach(Point point, std::uint64_t round) const {
+  count_of(rank_, point).store(round + 1, std::memory_order_release);  // releases what we have staged
+  wake_();
+}
+
+bool Staging::all_reached(Point point, std::uint64_t round) const {
+  for (int peer = 0; peer < size_; ++peer)
+    // Acquires what they have staged; sequentially consistent for a rank that is about to sleep.
+    if (count_of(peer, point).load(std::memory_order_seq_cst) < round + 1) return false;
+  return true;
+}
+
+void Staging::reserve() {
+  if (!reserved_) segment_.reserve(segment_.staging(rank_));
+  reserved_ = true;
+}
+
+}  // namespace rondo

@@ -1,0 +1,56 @@
+// Where ranks of one host hand one another parts of memory that peers cannot map: each rank has an area in
+// the segment, of two rounds, each with room for a slice of every rank's chunk. Others read there; only its
+// rank writes.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <functional>
+
+#include "src/pace.h"
+#include "src/segment.h"
+
+namespace rondo {
+
+class Staging {
+ public:
+  // How far a rank is. The counts go on from call to call: staged calls have the same rounds on all ranks.
+  enum class Point { filled, reduced, finished };
+
+  // Whole pages of at least `bytes`, with room for a cache line of each chunk; 0 for 0.
+  static std::size_t area_bytes(std::size_t bytes, int size);
+
+  Staging(const Segment& segment, int rank, int size, std::function<void()> wake);
+
+  bool exists() const { return !segment_.staging(rank_).empty(); }
+  // Bytes of one chunk that a round carries: a multiple of a cache line.
+  std::size_t slice_bytes() const;
+  // Where rank `of` stages a slice for `chunk`, in round `round` since the communicator began.
+  std::byte* slice(int of, int chunk, std::uint64_t round) const;
+
+  // Rounds that all calls so far had.
+  std::uint64_t rounds() const { return rounds_; }
+  void add_rounds(std::uint64_t rounds) { rounds_ += rounds; }
+
+  // This rank has come to a point of a round; whether all ranks have.
+  void reach(Point point, std::uint64_t round) const;
+  bool all_reached(Point point, std::uint64_t round) const;
+
+  // Of rounds with so many bytes of the largest chunk.
+  Pace& pace_of(std::size_t bytes) { return paces_[static_cast<std::size_t>(std::bit_width(bytes))]; }
+
+  // Takes this rank's area now, so that shortage of memory is an Error and not a SIGBUS.
+  void reserve();
+
+ private:
+  std::atomic<std::uint64_t>& count_of(int rank, Point point) const;
+
+  const Segment& segment_;
+  int rank_, size_;
+  std::function<void()> wake_;  // sleeping peers, after a count was stored
+  std::uint64_t rounds_;
+  bool reserved_ = false;
+  std::array<Pace, 65> paces_;
+};
+
+}  // namespace rondo
