@@ -35,6 +35,7 @@ std::string hex(std::span<const std::byte> bytes) {
 struct Introduction {
   ProcessIdentity process;
   cpu_set_t cores;
+  double quota_cores;
   int algorithm;
   std::uint64_t buffer_bytes, slice_bytes, staging_bytes;
   std::array<std::byte, 16> door;  // where rank 0 hands out the shared memory: a random abstract name
@@ -42,11 +43,20 @@ struct Introduction {
   int window_probe;  // a descriptor that the others try to open
 };
 
+// Cores that a container's quota leaves, at least one. No quota: no limit.
+double quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (file >> quota >> period && period > 0) return std::max(1.0, quota / period);
+  return 1e9;
+}
+
 Introduction introduce(const Settings& settings) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
   ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
+  mine.quota_cores = quota_cores();
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
@@ -87,19 +97,17 @@ void check_agreement(const std::vector<Introduction>& all) {
   }
 }
 
-// Cores that a container's quota leaves, at least one. No quota: no limit.
-double quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (file >> quota >> period && period > 0) return std::max(1.0, quota / period);
-  return 1e9;
-}
-
+// A function of what all ranks have told, hence the same on all of them: they wait for one another in one of
+// two ways (Communicator::all_have_called). Ranks in different containers may have different quotas.
 bool more_ranks_than_cores(const std::vector<Introduction>& all) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  for (const Introduction& one : all) CPU_OR(&cores, &cores, &one.cores);
-  return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota_cores());
+  double quota = all.front().quota_cores;
+  for (const Introduction& one : all) {
+    CPU_OR(&cores, &cores, &one.cores);
+    quota = std::min(quota, one.quota_cores);
+  }
+  return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota);
 }
 
 // Rank 0's side, once all others have shown the secret at the door: so all of them are in its queue, and

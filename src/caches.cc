@@ -33,11 +33,6 @@ std::size_t shared_cache_bytes() {
   return bytes;
 }
 
-std::size_t core_cache_bytes() {
-  static const std::size_t bytes = cache_bytes(2, 1 << 20);
-  return bytes;
-}
-
 Stores stores_for(std::size_t touched_bytes) {
   return touched_bytes > shared_cache_bytes() / 2 ? Stores::streaming : Stores::ordinary;
 }

@@ -1,4 +1,4 @@
-// What of the machine's caches decides how bytes are stored and staged.
+// What of the machine's caches decides how bytes are stored.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,8 @@
 
 namespace rondo {
 
-// Bytes of the last-level cache, which all cores of a socket share, and of one core's second-level cache.
-// Where the system does not tell, those of a small server.
+// Bytes of the last-level cache, which cores share. Where the system does not tell, those of a small server.
 std::size_t shared_cache_bytes();
-std::size_t core_cache_bytes();
 
 // How to store the results of a call that touches so many bytes on this host, all ranks together: what fits
 // half of the shared cache stays there until it is read. Measured: docs/performance.md.

@@ -103,6 +103,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool all_have_called(std::uint64_t sequence) const;
   void come_to_point(std::uint64_t number);
   bool all_are_at_point(std::uint64_t number) const;
+  std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain);
   bool fits_slot(const PlainCall& plain) const;
   void publish(const PlainCall& plain, std::uint64_t sequence);
   CallSizes sizes_of(const PlainCall& plain) const;

@@ -16,7 +16,8 @@ struct alignas(64) Doorbell {
 };
 
 // Wakes who sleeps at the bell. To be called after the change that they wait for was stored with
-// memory_order_seq_cst: then either we see the waiter here, or the waiter sees the change before it sleeps.
+// memory_order_seq_cst, or before a fence of that order: then either we see the waiter here, or the waiter
+// sees the change before it sleeps.
 void ring(Doorbell& bell);
 
 // Announces a sleeper at some bells. The order is: make a Nap, look once more, then sleep.

@@ -55,7 +55,8 @@ class Ledger {
   // To be called with the mutex held. Books the bytes of one finished call. In strict mode throws when
   // payload or padding differ by a byte from the formula.
   void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved);
-  // A call that was refused has moved control lines only: they stand in the total, and in no row.
+  // A call that was refused has moved control lines, and a small call's input, which nobody took: they stand
+  // in the total, and in no row.
   void book_refused(const Traffic& moved);
 
   std::map<LedgerKey, LedgerRow> rows() const;

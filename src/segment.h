@@ -1,6 +1,7 @@
-// The shared memory of one communicator on one host: control lines of each rank, and a byte stream for each
-// pair of ranks and channel. It is a memfd, passed over Unix sockets: it has no name, so nothing can leak in
-// /dev/shm and no stranger can open it. Once all ranks have mapped it, its descriptor is closed.
+// The shared memory of one communicator on one host: control lines, slots and a staging area of each rank,
+// and a byte stream for each pair of ranks and channel. It is a memfd, passed over Unix sockets: it has no
+// name, so nothing can leak in /dev/shm and no stranger can open it. Once all ranks have mapped it, its
+// descriptor is closed.
 #pragma once
 
 #include <atomic>
