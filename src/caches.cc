@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 
 namespace rondo {
 namespace {
@@ -33,8 +34,11 @@ std::size_t shared_cache_bytes() {
   return bytes;
 }
 
-Stores stores_for(std::size_t touched_bytes) {
-  return touched_bytes > shared_cache_bytes() / 2 ? Stores::streaming : Stores::ordinary;
+Stores output_stores(const Call& call, int size) {
+  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
+  const auto ranks = static_cast<std::size_t>(size);
+  const std::size_t touched = call.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all;
+  return touched > shared_cache_bytes() / 2 ? Stores::streaming : Stores::ordinary;
 }
 
 }  // namespace rondo

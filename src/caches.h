@@ -4,14 +4,16 @@
 #include <cstddef>
 
 #include "kernels/reduce.h"
+#include "src/call.h"
 
 namespace rondo {
 
 // Bytes of the last-level cache, which cores share. Where the system does not tell, those of a small server.
 std::size_t shared_cache_bytes();
 
-// How to store the results of a call that touches so many bytes on this host, all ranks together: what fits
-// half of the shared cache stays there until it is read. Measured: docs/performance.md.
-Stores stores_for(std::size_t touched_bytes);
+// How to store a direct call's outputs, of all kinds that has_direct_ways: every rank's input is read and
+// every rank's output written, and what fits half of the shared cache stays there until it is read. Measured:
+// docs/performance.md.
+Stores output_stores(const Call& call, int size);
 
 }  // namespace rondo

@@ -25,32 +25,22 @@ class Slots : public Collective {
  public:
   Slots(const Call& call, const Place& place, const SlotsOfRanks& slots) {
     const auto rank = static_cast<std::size_t>(place.rank);
-    switch (call.kind) {
-      case CallKind::all_reduce:
-        reduce_slots(call, place, slots, 0, bytes_before(call, call.chunk_bytes.size()), joined(call.output));
-        break;
-      case CallKind::reduce_scatter:
-        reduce_slots(call, place, slots, bytes_before(call, rank), call.chunk_bytes[rank], call.output[rank]);
-        break;
-      case CallKind::all_gather:
-        for (std::size_t chunk = 0; chunk < call.chunk_bytes.size(); ++chunk)
-          copy_extents(Extents{{slots(static_cast<int>(chunk)), call.chunk_bytes[chunk]}},
-                       call.output[chunk]);
-        break;
-      case CallKind::broadcast:
-      case CallKind::reduce:
-      case CallKind::gather:
-      case CallKind::scatter:
-      case CallKind::all_to_all:
-      case CallKind::barrier:
-      case CallKind::messages:
-        break;
-    }
+    if (call.kind == CallKind::all_gather)
+      gather_slots(call, slots);
+    else if (call.kind == CallKind::reduce_scatter)
+      reduce_slots(call, place, slots, bytes_before(call, rank), call.chunk_bytes[rank], call.output[rank]);
+    else
+      reduce_slots(call, place, slots, 0, bytes_before(call, call.chunk_bytes.size()), joined(call.output));
   }
 
   bool step() override { return true; }
 
  private:
+  static void gather_slots(const Call& call, const SlotsOfRanks& slots) {
+    for (std::size_t chunk = 0; chunk < call.chunk_bytes.size(); ++chunk)
+      copy_extents(Extents{{slots(static_cast<int>(chunk)), call.chunk_bytes[chunk]}}, call.output[chunk]);
+  }
+
   static void reduce_slots(const Call& call, const Place& place, const SlotsOfRanks& slots,
                            std::size_t offset, std::size_t bytes, const Extents& target) {
     std::vector<Extents> sources;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <numeric>
 
 #include "src/caches.h"
 #include "src/collective.h"
@@ -17,18 +16,10 @@ namespace rondo {
 namespace {
 
 using Point = Staging::Point;
-
 using Clock = std::chrono::steady_clock;
 
 std::size_t most_bytes(const Call& call) {
   return *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end());
-}
-
-// Every rank reads all of its input and writes all of its output.
-std::size_t touched_bytes(const Call& call, int size) {
-  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
-  const auto ranks = static_cast<std::size_t>(size);
-  return call.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all;
 }
 
 class Staged : public Collective {
@@ -45,7 +36,7 @@ class Staged : public Collective {
         first_(filled_),
         end_(first_ + (most_bytes(call) + staging.slice_bytes() - 1) / staging.slice_bytes()),
         most_bytes_(most_bytes(call)),
-        output_stores_(stores_for(touched_bytes(call, place.size))),
+        output_stores_(output_stores(call, place.size)),
         last_finish_(Clock::now()) {
     staging_.reserve();
     staging_.add_rounds(end_ - first_);

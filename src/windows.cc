@@ -67,11 +67,7 @@ class OnWindows : public Collective {
     count(false, true);
   }
 
-  // Every rank's input is read and every rank's output written, once.
-  Stores stores() const {
-    const std::size_t ranks = peers_.size(), all = offset_of(call_, place_.size);
-    return stores_for(call_.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all);
-  }
+  Stores stores() const { return output_stores(call_, place_.size); }
 
   void count(bool fetched, bool sent) {
     for (int peer = 0; peer < place_.size; ++peer) {
@@ -94,24 +90,8 @@ std::size_t all_bytes(const Call& call) { return offset_of(call, static_cast<int
 
 std::optional<WindowNeeds> window_needs(const Call& call) {
   // The members of a group lie in many places.
-  if (call.members != 1 || all_bytes(call) == 0) return std::nullopt;
-  switch (call.kind) {
-    case CallKind::all_reduce:
-      return WindowNeeds{true, true};
-    case CallKind::all_gather:
-      return WindowNeeds{false, true};
-    case CallKind::reduce_scatter:
-      return WindowNeeds{true, false};
-    case CallKind::broadcast:
-    case CallKind::reduce:
-    case CallKind::gather:
-    case CallKind::scatter:
-    case CallKind::all_to_all:
-    case CallKind::barrier:
-    case CallKind::messages:
-      break;
-  }
-  return std::nullopt;
+  if (!has_direct_ways(call.kind) || call.members != 1 || all_bytes(call) == 0) return std::nullopt;
+  return WindowNeeds{call.kind != CallKind::all_gather, call.kind != CallKind::reduce_scatter};
 }
 
 CallWindows windows_of(const Call& call) {
