@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 
 namespace rondo {
 namespace {
@@ -35,7 +34,7 @@ std::size_t shared_cache_bytes() {
 }
 
 Stores output_stores(const Call& call, int size) {
-  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
+  const std::size_t all = call.all_bytes();
   const auto ranks = static_cast<std::size_t>(size);
   const std::size_t touched = call.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all;
   return touched > shared_cache_bytes() / 2 ? Stores::streaming : Stores::ordinary;

@@ -57,15 +57,16 @@ std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
 // Whether direct calls of this kind may go by slots or staging areas.
 bool has_direct_ways(CallKind kind);
 
-// Whether a call of this kind can be carried out on windows, and which of its buffers must lie in one then.
-struct WindowNeeds {
-  bool input, output;
-};
-std::optional<WindowNeeds> window_needs(const Call& call);
-// Where this rank's buffers lie; all zero where a buffer is in no window, or in several pieces.
-CallWindows windows_of(const Call& call);
+// Whether the call can be carried out on windows, if the buffers that peers touch lie in some.
+bool can_use_windows(const Call& call);
+// Where those buffers of rank `rank`, which is this one, lie: all pieces of each in one window, or in none.
+CallWindows windows_of(const Call& call, int rank);
+// Whether all ranks' buffers lie in windows, and alike, seen from their first byte. A function of what all
+// ranks know.
+using WindowsOfRanks = std::function<const CallWindows&(int rank)>;
+bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows);
 
-// A peer's buffers in this process, and what keeps them there.
+// A peer's buffers in this process, from their first byte on, and what keeps them there.
 struct PeerBuffers {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -74,7 +75,7 @@ struct PeerBuffers {
 // Tells the others that this rank is done with their buffers, and returns whether all are; it is called again
 // until they are.
 using MeetAgain = std::function<bool()>;
-// Every rank reduces or copies its own chunk, from and to all ranks' buffers at once.
+// Every rank reads and stores what is its part, from and to all ranks' buffers at once.
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
                                          MeetAgain meet);
 

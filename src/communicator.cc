@@ -276,7 +276,7 @@ void Communicator::publish(PendingCall& head) {
   if (head.algorithm == Algorithm::slots) {
     fill_slot(head.call, place_, slot_of(rank_, head.sequence).data);
   } else if (tells_of_buffers(head)) {
-    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call) : CallWindows{};
+    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
     protocol_bytes = sizeof(CallWindows);
   }
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
@@ -286,7 +286,8 @@ void Communicator::publish(PendingCall& head) {
 
 // Whether the slots of all ranks say where the call's buffers lie.
 bool Communicator::tells_of_buffers(const PendingCall& head) const {
-  return head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1;
+  return size_ > 1 && head.algorithm != Algorithm::slots && options_.settings.algorithm != Algorithm::ring &&
+         (can_use_windows(head.call) || has_direct_ways(head.call.kind));
 }
 
 // What goes before in the slot is written. protocol_bytes: how much of that is no payload.
@@ -354,11 +355,12 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   if (head.algorithm == Algorithm::slots) return make_slots(head.call, place_, slots_of(head.sequence));
-  if (tells_of_buffers(head) && all_in_windows(head)) {
+  if (tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence))) {
     head.algorithm = Algorithm::windows;
     return make_windows(head.call, place_, peer_buffers(head), meet_again(head));
   }
-  if (tells_of_buffers(head) && staging_.exists()) {
+  if (head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1 &&
+      staging_.exists()) {
     head.algorithm = Algorithm::staged;
     return make_staged(head.call, place_, staging_);
   }
@@ -372,16 +374,8 @@ MeetAgain Communicator::meet_again(const PendingCall& head) {
   };
 }
 
-// A function of what stands in all ranks' slots, hence the same everywhere.
-bool Communicator::all_in_windows(const PendingCall& head) const {
-  const auto needs = window_needs(head.call);
-  if (!needs) return false;
-  for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = windows_at(peer, head.sequence);
-    if ((needs->input && windows.input.number == 0) || (needs->output && windows.output.number == 0))
-      return false;
-  }
-  return true;
+WindowsOfRanks Communicator::windows_of_ranks(std::uint64_t sequence) const {
+  return [this, sequence](int rank) -> const CallWindows& { return windows_at(rank, sequence); };
 }
 
 std::vector<PeerBuffers> Communicator::peer_buffers(const PendingCall& head) const {
@@ -389,8 +383,8 @@ std::vector<PeerBuffers> Communicator::peer_buffers(const PendingCall& head) con
   for (int peer = 0; peer < size_; ++peer) {
     const CallWindows& windows = windows_at(peer, head.sequence);
     PeerBuffers& buffers = all[static_cast<std::size_t>(peer)];
-    buffers.input = map_buffer(peer, windows.input, buffers.input_window);
-    buffers.output = map_buffer(peer, windows.output, buffers.output_window);
+    buffers.input = map_buffer(peer, windows.input.window, buffers.input_window);
+    buffers.output = map_buffer(peer, windows.output.window, buffers.output_window);
   }
   return all;
 }

@@ -113,7 +113,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   SlotsOfRanks slots_of(std::uint64_t sequence) const;
   std::unique_ptr<Collective> make(PendingCall& head);
   bool tells_of_buffers(const PendingCall& head) const;
-  bool all_in_windows(const PendingCall& head) const;
+  WindowsOfRanks windows_of_ranks(std::uint64_t sequence) const;
   MeetAgain meet_again(const PendingCall& head);
   std::vector<PeerBuffers> peer_buffers(const PendingCall& head) const;
   std::byte* map_buffer(int rank, const WindowReference& reference,

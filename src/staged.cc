@@ -18,10 +18,6 @@ namespace {
 using Point = Staging::Point;
 using Clock = std::chrono::steady_clock;
 
-std::size_t most_bytes(const Call& call) {
-  return *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end());
-}
-
 class Staged : public Collective {
  public:
   Staged(const Call& call, const Place& place, Staging& staging)
@@ -34,8 +30,8 @@ class Staged : public Collective {
         reduced_(filled_),
         finished_(filled_),
         first_(filled_),
-        end_(first_ + (most_bytes(call) + staging.slice_bytes() - 1) / staging.slice_bytes()),
-        most_bytes_(most_bytes(call)),
+        end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
+        most_bytes_(call.most_bytes()),
         output_stores_(output_stores(call, place.size)),
         last_finish_(Clock::now()) {
     staging_.reserve();
