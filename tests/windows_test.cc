@@ -2,7 +2,9 @@
 // again.
 #include "src/window.h"
 
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #include "src/calls.h"
 #include "src/gather_bytes.h"
@@ -288,6 +290,62 @@ TEST_P(Windows, FreedMemoryIsNotTakenForNew) {
     // Each peer's last window, and in a process of many ranks their own.
     EXPECT_LE(mappings, 2 * static_cast<std::size_t>(seat.size));
   });
+}
+
+// Memory from malloc, in no page of its own, that becomes a window and heap again, over and over.
+TEST_P(Windows, PagesAreExchangedInPlace) {
+  if (GetParam().kind == RanksAre::threads) GTEST_SKIP() << "other threads use the pages at the edges";
+  run([](Communicator& comm, Seat seat) {
+    for (const std::size_t count : {5'000u, 1'000'000u, 5'000u}) {
+      const std::unique_ptr<float[], decltype(&std::free)> memory(
+          static_cast<float*>(std::malloc(count * sizeof(float))), std::free);
+      float* const data = memory.get();
+      for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(input(seat.rank, i));
+      for (unsigned round = 0; round < 3; ++round) {
+        comm.ledger().reset();
+        void* const pages = exchange_pages(data, count * sizeof(float));
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], input(seat.rank, i)) << i;
+        comm.run(all_reduce_call(seat, data, data, count, DataType::f32, {}));
+        EXPECT_EQ(calls_on(comm, Algorithm::windows), 1u);
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], sum_of_inputs(seat.size, i)) << i;
+        comm.run(barrier_call());  // nobody is in the others' memory any more
+        exchange_pages_back(pages);
+        EXPECT_FALSE(find_window(data, count * sizeof(float)).has_value());
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], sum_of_inputs(seat.size, i)) << i;
+        for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(input(seat.rank, i));
+        comm.run(all_reduce_call(seat, data, data, count, DataType::f32, {}));
+        EXPECT_EQ(calls_on(comm, Algorithm::staged), 1u);
+        for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(input(seat.rank, i));
+      }
+    }
+  });
+}
+
+TEST(WindowMemory, ExchangesOnlyPrivateHeapMemory) {
+  std::byte on_the_stack[16];
+  static const int constant = 1;
+  void* const window = allocate_window(4096);
+  EXPECT_THROW(exchange_pages(on_the_stack, sizeof on_the_stack), Error);
+  EXPECT_THROW(exchange_pages(&constant, sizeof constant), Error) << "a file's pages";
+  EXPECT_THROW(exchange_pages(window, 4096), Error) << "shared already";
+  EXPECT_THROW(exchange_pages(window, std::size_t{1} << 40), Error) << "beyond all memory";
+  EXPECT_THROW(exchange_pages_back(window), Error);
+  std::byte* const heap = static_cast<std::byte*>(std::aligned_alloc(4096, 4 * 4096));
+  void* const pages = exchange_pages(heap + 4096, 4096);
+  EXPECT_EQ(pages, heap + 4096);
+  EXPECT_THROW(free_window(pages), Error) << "rondoMemAlloc did not give it";
+  try {
+    exchange_pages(heap, 3 * 4096);
+    ADD_FAILURE() << "exchanged a page twice";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(fmt::format("{:#x}", reinterpret_cast<std::uintptr_t>(pages))),
+              std::string::npos)
+        << error.what();
+  }
+  exchange_pages_back(pages);
+  EXPECT_THROW(exchange_pages_back(pages), Error);
+  std::free(heap);
+  free_window(window);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Windows,
