@@ -65,6 +65,7 @@ CallWindows windows_of(const Call& call, int rank);
 // ranks know.
 using WindowsOfRanks = std::function<const CallWindows&(int rank)>;
 bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows);
+bool all_in_windows(CallKind kind, int root, int size, const WindowsOfRanks& windows);
 
 // A peer's buffers in this process, from their first byte on, and what keeps them there.
 struct PeerBuffers {
@@ -78,6 +79,9 @@ using MeetAgain = std::function<bool()>;
 // Every rank reads and stores what is its part, from and to all ranks' buffers at once.
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
                                          MeetAgain meet);
+
+// What is left of a call on windows that was moved already: to meet.
+std::unique_ptr<Collective> make_meeting(MeetAgain meet);
 
 // Through the ranks' staging areas, which the communicator owns.
 class Staging;
@@ -98,6 +102,12 @@ inline constexpr int most_plain_ranks = 64;
 std::size_t input_bytes(const PlainCall& plain, int size);
 void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, std::byte* slot);
 void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRanks& slots);
+
+CallWindows windows_of(const PlainCall& plain, int size);
+bool in_windows(const CallWindows& windows, CallKind kind);
+// Moves this rank's part; the ranks meet afterwards.
+void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                     std::span<const PeerBuffers> peers);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -18,6 +18,26 @@ namespace {
 using Point = Staging::Point;
 using Clock = std::chrono::steady_clock;
 
+// The output and the staging area, each stored in its own way.
+class SomeTargets {
+ public:
+  // `target`: one piece.
+  void add(const Extents& target, Stores stores) {
+    Some& some = stores == Stores::ordinary ? ordinary_ : streaming_;
+    some.targets[some.count++] = target.front().data;
+  }
+  Targets by_stores() const { return {ordinary_.all(), streaming_.all()}; }
+
+ private:
+  struct Some {
+    std::array<std::byte*, 2> targets{};
+    std::size_t count = 0;
+    std::span<std::byte* const> all() const { return std::span(targets).first(count); }
+  };
+
+  Some ordinary_, streaming_;
+};
+
 class Staged : public Collective {
  public:
   Staged(const Call& call, const Place& place, Staging& staging)
@@ -32,7 +52,7 @@ class Staged : public Collective {
         first_(filled_),
         end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
         most_bytes_(call.most_bytes()),
-        output_stores_(output_stores(call, place.size)),
+        output_stores_(output_stores(call.kind, call.all_bytes(), place.size)),
         last_finish_(Clock::now()) {
     staging_.reserve();
     staging_.add_rounds(end_ - first_);
@@ -68,18 +88,31 @@ class Staged : public Collective {
 
   void fill(std::uint64_t round) {
     stores_[round % 2] = pace(round).next();
-    if (reduces_) {
+    if (reduces_)
       for_each_peer([&](int peer) {
         move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), stores_[round % 2]);
         count(peer, bytes_of(peer, round));
       });
-    } else {
-      const Extents own = slice_of(call_.input, place_.rank, round);
-      move(own, staged(place_.rank, place_.rank, round), stores_[round % 2]);
-      move(own, slice_of(call_.output, place_.rank, round), output_stores_);
-      count_for_all(bytes_of(place_.rank, round));
-    }
+    else
+      fill_own(round);
     staging_.reach(Point::filled, round);
+  }
+
+  // In one pass to the area and to the output, where each is in one piece.
+  void fill_own(std::uint64_t round) {
+    const Extents own = slice_of(call_.input, place_.rank, round);
+    const Extents output = slice_of(call_.output, place_.rank, round);
+    const Extents area = staged(place_.rank, place_.rank, round);
+    if (own.size() == 1 && output.size() == 1) {
+      SomeTargets targets;
+      targets.add(area, stores_[round % 2]);
+      if (output.front().data != own.front().data) targets.add(output, output_stores_);
+      copy(own.front().data, targets.by_stores(), own.front().bytes);
+    } else {
+      move(own, area, stores_[round % 2]);
+      move(own, output, output_stores_);
+    }
+    count_for_all(bytes_of(place_.rank, round));
   }
 
   void reduce(std::uint64_t round) {
@@ -106,13 +139,11 @@ class Staged : public Collective {
     if (!one_piece(output) || !std::all_of(sources.begin(), sources.end(), one_piece)) return false;
     std::vector<const std::byte*> from;
     for (const Extents& source : sources) from.push_back(source.front().data);
-    std::array<std::vector<std::byte*>, 2> targets;  // by kind of stores
-    targets[static_cast<std::size_t>(output_stores_)].push_back(output.front().data);
-    if (!result.empty()) targets[static_cast<std::size_t>(result_stores)].push_back(result.front().data);
+    SomeTargets targets;
+    targets.add(output, output_stores_);
+    if (!result.empty()) targets.add(result, result_stores);
     rondo::reduce(reduction_of(call_, place_.size), from, FirstSource::input, Result::complete,
-                  Targets(targets[static_cast<std::size_t>(Stores::ordinary)],
-                          targets[static_cast<std::size_t>(Stores::streaming)]),
-                  output.front().bytes / size_of(call_.type));
+                  targets.by_stores(), output.front().bytes / size_of(call_.type));
     return true;
   }
 

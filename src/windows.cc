@@ -22,20 +22,31 @@ Extent span_of(const std::vector<Extents>& chunks) {
   return {begin, static_cast<std::size_t>(end - begin)};
 }
 
-// How the pieces lie in their span: ranks with the same layout find their way in one another's memory.
+// How the pieces lie in their span: ranks with the same layout find their way in one another's memory. 0
+// where they lie one after another, which for the same sizes is one layout.
 std::uint64_t layout_of(const std::vector<Extents>& chunks, const std::byte* begin) {
   std::uint64_t layout = 0;
-  for (const Extents& chunk : chunks)
-    for (const Extent& piece : chunk)
+  bool consecutive = true;
+  const std::byte* next = begin;
+  for (const Extents& chunk : chunks) {
+    for (const Extent& piece : chunk) {
+      consecutive &= piece.data == next;
+      next = piece.data + piece.bytes;
       layout = mix(mix(layout, static_cast<std::uint64_t>(piece.data - begin)), piece.bytes);
-  return layout;
+    }
+  }
+  return consecutive ? 0 : layout;
+}
+
+CallBuffer buffer_of(const void* buffer, std::size_t bytes, std::uint64_t layout) {
+  const auto window = find_window(buffer, bytes);
+  if (!window) return {};
+  return {*window, layout};
 }
 
 CallBuffer buffer_of(const std::vector<Extents>& chunks) {
   const Extent span = span_of(chunks);
-  const auto window = find_window(span.data, span.bytes);
-  if (!window) return {};
-  return {*window, layout_of(chunks, span.data)};
+  return buffer_of(span.data, span.bytes, layout_of(chunks, span.data));
 }
 
 struct Needs {
@@ -43,8 +54,8 @@ struct Needs {
 };
 
 // Which of rank `rank`'s buffers others read or write.
-Needs needs_of(const Call& call, int rank) {
-  switch (call.kind) {
+Needs needs_of(CallKind kind, int root, int rank) {
+  switch (kind) {
     case CallKind::all_reduce:
       return {true, true};
     case CallKind::all_gather:
@@ -53,7 +64,7 @@ Needs needs_of(const Call& call, int rank) {
     case CallKind::all_to_all:
       return {true, false};
     case CallKind::broadcast:
-      return {rank == call.root, false};
+      return {rank == root, false};
     case CallKind::reduce:
     case CallKind::gather:
     case CallKind::scatter:
@@ -64,89 +75,67 @@ Needs needs_of(const Call& call, int rank) {
   return {false, false};
 }
 
-class OnWindows : public Collective {
+// Loads from and stores to the memory of all ranks. Offsets count from the first byte of each rank's buffer.
+class AllWindows {
  public:
-  OnWindows(const Call& call, const Place& place, std::vector<PeerBuffers> peers, MeetAgain meet)
-      : call_(call), place_(place), peers_(std::move(peers)), meet_(std::move(meet)) {}
+  AllWindows(CallKind kind, const Reduction& reduction, std::size_t all_bytes, const Place& place,
+             std::span<const PeerBuffers> peers)
+      : reduction_(reduction),
+        stores_(output_stores(kind, all_bytes, place.size)),
+        place_(place),
+        peers_(peers) {}
 
-  bool step() override {
-    if (!moved_) move();
-    moved_ = true;
-    return meet_();
+  // From all inputs to all outputs, or to `target` alone.
+  void reduce_to_all(std::size_t from, std::size_t to, std::size_t bytes) {
+    reduce_to(outputs(to, nullptr), from, bytes);
+    for_each_peer([&](int peer) { count_fetched(peer, bytes), count_sent(peer, bytes); });
   }
+  void reduce_to_own(std::size_t from, std::byte* target, std::size_t bytes) {
+    reduce_to(std::span(&target, 1), from, bytes);
+    for_each_peer([&](int peer) { count_fetched(peer, bytes); });
+  }
+
+  void copy_to_all(const std::byte* from, std::size_t to, std::size_t bytes) {
+    const auto targets = outputs(to, from);
+    if (!targets.empty()) copy(from, Targets(targets, stores_), bytes);
+    for_each_peer([&](int peer) { count_sent(peer, bytes); });
+  }
+
+  void copy_from(int peer, const std::byte* from, std::byte* to, std::size_t bytes) {
+    if (from != to) copy(from, Targets(std::span(&to, 1), stores_), bytes);
+    if (peer != place_.rank) count_fetched(peer, bytes);
+  }
+
+  const PeerBuffers& self() const { return of(place_.rank); }
+  const PeerBuffers& of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
  private:
-  void move() {
-    if (call_.kind == CallKind::broadcast)
-      take_from(call_.root, {{peers_[static_cast<std::size_t>(call_.root)].input, call_.chunk_bytes[0]}},
-                call_.output[0]);
-    else if (call_.kind == CallKind::all_to_all)
-      take_from_all();
-    else if (call_.kind == CallKind::all_gather)
-      copy_to_all();
-    else
-      reduce_mine();
-  }
-
-  void reduce_mine() {
-    const bool to_all = call_.kind == CallKind::all_reduce;
-    std::vector<const std::byte*> sources(peers_.size());
-    std::vector<std::byte*> targets(to_all ? peers_.size() : 1);
-    std::size_t moved = 0;
-    for_each_piece(mine(call_.input), mine(call_.output),
-                   [&](const std::byte* from, std::byte* to, std::size_t bytes) {
-                     for (std::size_t peer = 0; peer < sources.size(); ++peer)
-                       sources[peer] = peers_[peer].input + (from - self().input);
-                     for (std::size_t peer = 0; peer < targets.size(); ++peer)
-                       targets[peer] = to_all ? peers_[peer].output + (to - self().output) : to;
-                     reduce(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete,
-                            Targets(targets, stores()), bytes / size_of(call_.type));
-                     moved += bytes;
-                   });
-    for_each_peer([&](int peer) { count_fetched(peer, moved); });
-    if (to_all) for_each_peer([&](int peer) { count_sent(peer, moved); });
-  }
-
-  void copy_to_all() {
+  // Where a thread keeps what it needs from call to call, so that a call takes no memory.
+  struct Scratch {
+    std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
-    std::size_t moved = 0;
-    for_each_piece(mine(call_.input), mine(call_.output),
-                   [&](const std::byte* from, std::byte* to, std::size_t bytes) {
-                     targets.clear();
-                     for (const PeerBuffers& peer : peers_)
-                       if (std::byte* target = peer.output + (to - self().output); target != from)
-                         targets.push_back(target);
-                     if (!targets.empty()) copy(from, Targets(targets, stores()), bytes);
-                     moved += bytes;
-                   });
-    for_each_peer([&](int peer) { count_sent(peer, moved); });
+  };
+  static Scratch& scratch() {
+    thread_local Scratch scratch;
+    return scratch;
   }
 
-  // Begins with this rank's own, then the right neighbour's, so that no rank is everybody's first.
-  void take_from_all() {
-    for (int distance = 0; distance < place_.size; ++distance) {
-      const int peer = (place_.rank + distance) % place_.size;
-      Extents from = mine(call_.input);
-      for (Extent& piece : from)
-        piece.data = peers_[static_cast<std::size_t>(peer)].input + (piece.data - self().input);
-      take_from(peer, from, call_.output[static_cast<std::size_t>(peer)]);
-    }
+  // Of all ranks, but for one that is `except`.
+  std::span<std::byte* const> outputs(std::size_t offset, const std::byte* except) const {
+    auto& targets = scratch().targets;
+    targets.clear();
+    for (const PeerBuffers& peer : peers_)
+      if (peer.output + offset != except) targets.push_back(peer.output + offset);
+    return targets;
   }
 
-  void take_from(int peer, const Extents& from, const Extents& to) {
-    std::size_t moved = 0;
-    for_each_piece(from, to, [&](const std::byte* source, std::byte* target, std::size_t bytes) {
-      if (source != target) copy(source, Targets(std::span(&target, 1), stores()), bytes);
-      moved += bytes;
-    });
-    if (peer != place_.rank) count_fetched(peer, moved);
+  void reduce_to(std::span<std::byte* const> targets, std::size_t from, std::size_t bytes) const {
+    auto& sources = scratch().sources;
+    sources.clear();
+    for (const PeerBuffers& peer : peers_) sources.push_back(peer.input + from);
+    reduce(reduction_, sources, FirstSource::input, Result::complete, Targets(targets, stores_),
+           bytes / size_of(reduction_.type));
   }
-
-  const PeerBuffers& self() const { return peers_[static_cast<std::size_t>(place_.rank)]; }
-  const Extents& mine(const std::vector<Extents>& chunks) const {
-    return chunks[static_cast<std::size_t>(place_.rank)];
-  }
-  Stores stores() const { return output_stores(call_, place_.size); }
 
   template <typename Visit>
   void for_each_peer(Visit visit) const {
@@ -158,11 +147,89 @@ class OnWindows : public Collective {
     place_.transport.traffic().count(ByteClass::payload, peer, bytes);
   }
 
+  Reduction reduction_;
+  Stores stores_;
+  const Place& place_;
+  std::span<const PeerBuffers> peers_;  // by rank, this one too
+};
+
+std::size_t offset_in(const std::byte* begin, const std::byte* data) {
+  return static_cast<std::size_t>(data - begin);
+}
+
+class OnWindows : public Collective {
+ public:
+  OnWindows(const Call& call, const Place& place, std::vector<PeerBuffers> peers, MeetAgain meet)
+      : call_(call),
+        place_(place),
+        peers_(std::move(peers)),
+        windows_(call.kind, reduction_of(call, place.size), call.all_bytes(), place_, peers_),
+        meet_(std::move(meet)) {}
+
+  bool step() override {
+    if (!moved_) move();
+    moved_ = true;
+    return meet_();
+  }
+
+ private:
+  void move() {
+    if (call_.kind == CallKind::broadcast)
+      take_from(call_.root, {{windows_.of(call_.root).input, call_.chunk_bytes[0]}}, call_.output[0]);
+    else if (call_.kind == CallKind::all_to_all)
+      take_from_all();
+    else
+      for_each_piece(
+          mine(call_.input), mine(call_.output),
+          [&](const std::byte* from, std::byte* to, std::size_t bytes) { move_piece(from, to, bytes); });
+  }
+
+  void move_piece(const std::byte* from, std::byte* to, std::size_t bytes) {
+    const PeerBuffers& self = windows_.self();
+    if (call_.kind == CallKind::all_gather)
+      windows_.copy_to_all(from, offset_in(self.output, to), bytes);
+    else if (call_.kind == CallKind::all_reduce)
+      windows_.reduce_to_all(offset_in(self.input, from), offset_in(self.output, to), bytes);
+    else
+      windows_.reduce_to_own(offset_in(self.input, from), to, bytes);
+  }
+
+  // Begins with this rank's own, then the right neighbour's, so that no rank is everybody's first.
+  void take_from_all() {
+    for (int distance = 0; distance < place_.size; ++distance) {
+      const int peer = (place_.rank + distance) % place_.size;
+      Extents from = mine(call_.input);
+      for (Extent& piece : from)
+        piece.data = windows_.of(peer).input + offset_in(windows_.self().input, piece.data);
+      take_from(peer, from, call_.output[static_cast<std::size_t>(peer)]);
+    }
+  }
+
+  void take_from(int peer, const Extents& from, const Extents& to) {
+    for_each_piece(from, to, [&](const std::byte* source, std::byte* target, std::size_t bytes) {
+      windows_.copy_from(peer, source, target, bytes);
+    });
+  }
+
+  const Extents& mine(const std::vector<Extents>& chunks) const {
+    return chunks[static_cast<std::size_t>(place_.rank)];
+  }
+
   const Call& call_;
   Place place_;
-  std::vector<PeerBuffers> peers_;  // by rank, this one too
+  std::vector<PeerBuffers> peers_;
+  AllWindows windows_;
   MeetAgain meet_;
   bool moved_ = false;
+};
+
+class Meet : public Collective {
+ public:
+  explicit Meet(MeetAgain meet) : meet_(std::move(meet)) {}
+  bool step() override { return meet_(); }
+
+ private:
+  MeetAgain meet_;
 };
 
 }  // namespace
@@ -189,16 +256,19 @@ bool can_use_windows(const Call& call) {
 
 CallWindows windows_of(const Call& call, int rank) {
   if (!can_use_windows(call)) return {};
-  const Needs needs = needs_of(call, rank);
+  const Needs needs = needs_of(call.kind, call.root, rank);
   return {needs.input ? buffer_of(call.input) : CallBuffer{},
           needs.output ? buffer_of(call.output) : CallBuffer{}};
 }
 
 bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows) {
-  if (!can_use_windows(call)) return false;
+  return can_use_windows(call) && all_in_windows(call.kind, call.root, size, windows);
+}
+
+bool all_in_windows(CallKind kind, int root, int size, const WindowsOfRanks& windows) {
   const CallWindows* first = nullptr;
   for (int rank = 0; rank < size; ++rank) {
-    const Needs needs = needs_of(call, rank);
+    const Needs needs = needs_of(kind, root, rank);
     if (!needs.input && !needs.output) continue;
     const CallWindows& one = windows(rank);
     if (first == nullptr) first = &one;
@@ -214,6 +284,40 @@ bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows) {
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
                                          MeetAgain meet) {
   return std::make_unique<OnWindows>(call, place, std::move(peers), std::move(meet));
+}
+
+std::unique_ptr<Collective> make_meeting(MeetAgain meet) { return std::make_unique<Meet>(std::move(meet)); }
+
+// ---- the same for calls that were not made into lists ----
+
+CallWindows windows_of(const PlainCall& plain, int size) {
+  const Needs needs = needs_of(plain.kind, 0, 0);
+  const std::size_t bytes = plain.all_bytes(size);
+  return {needs.input ? buffer_of(plain.send, bytes, 0) : CallBuffer{},
+          needs.output ? buffer_of(plain.receive, bytes, 0) : CallBuffer{}};
+}
+
+bool in_windows(const CallWindows& windows, CallKind kind) {
+  const Needs needs = needs_of(kind, 0, 0);
+  return (needs.input || needs.output) && (!needs.input || windows.input.window.number != 0) &&
+         (!needs.output || windows.output.window.number != 0);
+}
+
+void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                     std::span<const PeerBuffers> peers) {
+  const auto rank = static_cast<std::size_t>(place.rank);
+  const std::size_t bytes = chunk_bytes[rank];
+  if (bytes == 0) return;
+  std::size_t before = 0;
+  for (const std::size_t chunk : chunk_bytes.first(rank)) before += chunk;
+  AllWindows windows(plain.kind, {plain.type, plain.op.op, plain.op.scalar, place.size},
+                     plain.all_bytes(place.size), place, peers);
+  if (plain.kind == CallKind::all_gather)
+    windows.copy_to_all(static_cast<const std::byte*>(plain.send), before, bytes);
+  else if (plain.kind == CallKind::all_reduce)
+    windows.reduce_to_all(before, before, bytes);
+  else
+    windows.reduce_to_own(before, static_cast<std::byte*>(plain.receive), bytes);
 }
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "src/calls.h"
 #include "src/gather_bytes.h"
@@ -125,6 +126,61 @@ TEST_P(Windows, AllGatherAndReduceScatter) {
       });
     }
     EXPECT_EQ(calls_on(comm, Algorithm::windows), 4u);
+  });
+}
+
+// Plain calls, which take no list and no memory, among calls that do: any mix of ranks' paths is one call.
+TEST_P(Windows, PlainCallsAndOthersAreTheSameCall) {
+  run([](Communicator& comm, Seat seat) {
+    const auto ranks = static_cast<std::size_t>(seat.size);
+    const std::size_t count = 2'003;
+    WindowBuffer send(DataType::f32, count * ranks), receive(DataType::f32, count * ranks);
+    unsigned calls = 0;
+    for (const CallKind kind : {CallKind::all_reduce, CallKind::all_gather, CallKind::reduce_scatter}) {
+      for (int turn = 0; turn < 20; ++turn, ++calls) {
+        send.fill([&](std::size_t i) { return turn + input(seat.rank, i); });
+        const PlainCall plain{kind, DataType::f32, {}, send.at(0), receive.at(0), count};
+        // In turn each rank goes the long way, and comes late now and then.
+        if (turn % seat.size == seat.rank) {
+          if (turn % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          comm.run(call_of(seat, plain));
+        } else {
+          comm.run(plain);
+        }
+        const auto rank = static_cast<std::size_t>(seat.rank);
+        const std::size_t outputs = kind == CallKind::all_gather ? count * ranks : count;
+        for (std::size_t i = 0; i < outputs; ++i) {
+          double expected = turn * seat.size;
+          if (kind == CallKind::all_gather)
+            expected = turn + input(static_cast<int>(i / count), i % count);
+          else
+            expected += sum_of_inputs(seat.size, kind == CallKind::reduce_scatter ? rank * count + i : i);
+          ASSERT_EQ(get_element(receive.at(i), DataType::f32), expected) << name_of(kind) << " " << i;
+        }
+      }
+    }
+    EXPECT_EQ(calls_on(comm, Algorithm::windows), calls);
+  });
+}
+
+// A peer whose buffer is on the heap, or who wants something else.
+TEST_P(Windows, PlainCallsGiveWay) {
+  run([](Communicator& comm, Seat seat) {
+    const std::size_t count = 4'001;
+    WindowBuffer window(DataType::i32, count);
+    std::vector<std::int32_t> heap(count, 1);
+    window.fill([](std::size_t) { return 1; });
+    void* const buffer = seat.rank == 0 ? static_cast<void*>(heap.data()) : window.at(0);
+    comm.run(PlainCall{CallKind::all_reduce, DataType::i32, {}, buffer, buffer, count});
+    EXPECT_EQ(static_cast<std::int32_t*>(buffer)[count - 1], seat.size);
+    EXPECT_EQ(calls_on(comm, Algorithm::staged), 1u);
+    const std::size_t other = seat.rank == 0 ? count : count - 1;
+    EXPECT_THROW(
+        comm.run(PlainCall{CallKind::all_reduce, DataType::i32, {}, window.at(0), window.at(0), other}),
+        Error);
+    window.fill([](std::size_t) { return 1; });
+    comm.run(PlainCall{CallKind::all_reduce, DataType::i32, {}, window.at(0), window.at(0), count});
+    window.expect([&](std::size_t) { return seat.size; });
   });
 }
 
