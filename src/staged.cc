@@ -51,9 +51,9 @@ class Staged : public Collective {
         finished_(filled_),
         first_(filled_),
         end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
-        most_bytes_(call.most_bytes()),
         output_stores_(output_stores(call.kind, call.all_bytes(), place.size)),
-        last_finish_(Clock::now()) {
+        pace_(staging.pace_of(call.kind, call.most_bytes())),
+        area_stores_(pace_.next()) {
     staging_.reserve();
     staging_.add_rounds(end_ - first_);
   }
@@ -69,6 +69,7 @@ class Staged : public Collective {
       else
         return false;
     }
+    if (!std::exchange(told_, true)) pace_.took(area_stores_, Clock::now() - begin_);
     return true;
   }
 
@@ -87,10 +88,9 @@ class Staged : public Collective {
   }
 
   void fill(std::uint64_t round) {
-    stores_[round % 2] = pace(round).next();
     if (reduces_)
       for_each_peer([&](int peer) {
-        move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), stores_[round % 2]);
+        move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_);
         count(peer, bytes_of(peer, round));
       });
     else
@@ -105,11 +105,11 @@ class Staged : public Collective {
     const Extents area = staged(place_.rank, place_.rank, round);
     if (own.size() == 1 && output.size() == 1) {
       SomeTargets targets;
-      targets.add(area, stores_[round % 2]);
+      targets.add(area, area_stores_);
       if (output.front().data != own.front().data) targets.add(output, output_stores_);
       copy(own.front().data, targets.by_stores(), own.front().bytes);
     } else {
-      move(own, area, stores_[round % 2]);
+      move(own, area, area_stores_);
       move(own, output, output_stores_);
     }
     count_for_all(bytes_of(place_.rank, round));
@@ -123,7 +123,7 @@ class Staged : public Collective {
                                             : staged(peer, place_.rank, round));
     const Extents output = slice_of(call_.output, place_.rank, round);
     const Extents result = gathers_ ? staged(place_.rank, place_.rank, round) : Extents{};
-    if (!reduce_in_one_pass(sources, output, result, stores_[round % 2])) {
+    if (!reduce_in_one_pass(sources, output, result, area_stores_)) {
       reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, output);
       copy_extents(output, result);
     }
@@ -153,8 +153,6 @@ class Staged : public Collective {
         move(staged(peer, peer, round), slice_of(call_.output, peer, round), output_stores_);
       });
     staging_.reach(Point::finished, round);
-    const auto now = Clock::now();
-    pace(round).took(stores_[round % 2], now - std::exchange(last_finish_, now));
   }
 
   // Begins with the right neighbour, so that no rank is everybody's first.
@@ -183,10 +181,6 @@ class Staged : public Collective {
       copy(from.front().data, Targets(std::span(&target, 1), stores), from.front().bytes);
   }
 
-  Pace& pace(std::uint64_t round) const {
-    return staging_.pace_of(std::min(most_bytes_ - offset_of(round), staging_.slice_bytes()));
-  }
-
   void count(int peer, std::size_t bytes) {
     place_.transport.traffic().count(ByteClass::payload, peer, bytes);
   }
@@ -201,10 +195,11 @@ class Staged : public Collective {
   // Rounds are numbered since the communicator began.
   std::uint64_t filled_, reduced_, finished_;
   std::uint64_t first_, end_;
-  std::size_t most_bytes_;  // of a chunk
   Stores output_stores_;
-  std::array<Stores, 2> stores_{};  // into the areas, of the rounds under way
-  Clock::time_point last_finish_;
+  Pace& pace_;
+  Stores area_stores_;
+  Clock::time_point begin_ = Clock::now();
+  bool told_ = false;
 };
 
 }  // namespace
