@@ -29,10 +29,13 @@ Extents slice(std::span<const Extent> extents, std::size_t offset, std::size_t b
   return part;
 }
 
-void copy_extents(std::span<const Extent> from, std::span<const Extent> to) {
-  for_each_piece(from, to, [](const std::byte* source, std::byte* target, std::size_t bytes) {
+std::size_t copy_extents(std::span<const Extent> from, std::span<const Extent> to) {
+  std::size_t copied = 0;
+  for_each_piece(from, to, [&](const std::byte* source, std::byte* target, std::size_t bytes) {
     if (source != target) std::memmove(target, source, bytes);
+    copied += bytes;
   });
+  return copied;
 }
 
 }  // namespace rondo

@@ -37,8 +37,8 @@ void for_each_piece(std::span<const Extent> first, std::span<const Extent> secon
   }
 }
 
-// Copies `from` to `to`, which hold the same number of bytes in pieces of any size. Extents that are the same
-// memory already (in-place calls) are left alone.
-void copy_extents(std::span<const Extent> from, std::span<const Extent> to);
+// Copies `from` to `to`, which hold the same number of bytes in pieces of any size, and returns that number.
+// Extents that are the same memory already (in-place calls) are left alone.
+std::size_t copy_extents(std::span<const Extent> from, std::span<const Extent> to);
 
 }  // namespace rondo

@@ -186,7 +186,10 @@ Ledger::Rows::iterator Ledger::row_of(const std::string& scope, CallKind kind, A
   return last_;
 }
 
-void Ledger::book_refused(const Traffic& moved) { refused_ += moved; }
+void Ledger::book_refused(const Traffic& moved) {
+  for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer)
+    refused_.count(ByteClass::protocol, static_cast<int>(peer), moved.of(ByteClass::protocol)[peer]);
+}
 
 std::map<LedgerKey, LedgerRow> Ledger::rows() const {
   const std::lock_guard lock(mutex_);
@@ -196,7 +199,8 @@ std::map<LedgerKey, LedgerRow> Ledger::rows() const {
 Traffic Ledger::total() const {
   const std::lock_guard lock(mutex_);
   Traffic total = refused_;
-  for (const auto& [key, row] : rows_) total += row.measured;
+  for (const auto& [key, row] : rows_)
+    if (!is_report(key.scope)) total += row.measured;
   return total;
 }
 

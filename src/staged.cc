@@ -90,8 +90,7 @@ class Staged : public Collective {
   void fill(std::uint64_t round) {
     if (reduces_)
       for_each_peer([&](int peer) {
-        move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_);
-        count(peer, bytes_of(peer, round));
+        count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_));
       });
     else
       fill_own(round);
@@ -108,11 +107,11 @@ class Staged : public Collective {
       targets.add(area, area_stores_);
       if (output.front().data != own.front().data) targets.add(output, output_stores_);
       copy(own.front().data, targets.by_stores(), own.front().bytes);
+      count_for_all(own.front().bytes);
     } else {
-      move(own, area, area_stores_);
+      count_for_all(move(own, area, area_stores_));
       move(own, output, output_stores_);
     }
-    count_for_all(bytes_of(place_.rank, round));
   }
 
   void reduce(std::uint64_t round) {
@@ -128,7 +127,7 @@ class Staged : public Collective {
       copy_extents(output, result);
     }
     if (!gathers_) return;
-    count_for_all(bytes_of(place_.rank, round));
+    count_for_all(total_bytes(output));
     staging_.reach(Point::reduced, round);
   }
 
@@ -174,11 +173,13 @@ class Staged : public Collective {
     return {{staging_.slice(rank, chunk, round), bytes_of(chunk, round)}};
   }
 
-  static void move(const Extents& from, const Extents& to, Stores stores) {
+  // Returns the bytes moved.
+  static std::size_t move(const Extents& from, const Extents& to, Stores stores) {
     if (from.size() != 1 || to.size() != 1) return copy_extents(from, to);
     std::byte* const target = to.front().data;
     if (target != from.front().data)
       copy(from.front().data, Targets(std::span(&target, 1), stores), from.front().bytes);
+    return from.front().bytes;
   }
 
   void count(int peer, std::size_t bytes) {

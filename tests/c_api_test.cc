@@ -632,6 +632,13 @@ TEST(LedgerCalls, GiveScopesMatrixAndText) {
       EXPECT_EQ(std::accumulate(matrix + from * size, matrix + (from + 1) * size, std::uint64_t{0}),
                 2 * 1200u)
           << rank;
+    // Neither the first matrix's own calls nor the scope they are made in count.
+    std::uint64_t again[size * size] = {};
+    ASSERT_WELL(rondoLedgerScopeBegin(comm, "elsewhere"));
+    ASSERT_WELL(rondoLedgerMatrix(comm, rondoLedgerPayload, again));
+    ASSERT_WELL(rondoLedgerMatrix(comm, rondoLedgerPayload, again));
+    ASSERT_WELL(rondoLedgerScopeEnd(comm));
+    EXPECT_TRUE(std::equal(matrix, matrix + size * size, again));
     std::size_t room = 0;
     ASSERT_WELL(rondoLedgerJson(comm, nullptr, &room));
     std::string text(room, '\0');
