@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+
+#include "src/control_groups.h"
 
 namespace rondo {
 
@@ -31,17 +32,6 @@ std::string cpu_list(const std::vector<int>& sorted_cpus) {
     first = last + 1;
   }
   return text;
-}
-
-std::optional<double> cpu_quota() {
-  double quota = 0, period = 0;
-  // An unlimited group has the word "max" there, which is no number.
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  if (v2 >> quota >> period && quota > 0 && period > 0) return quota / period;
-  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-      v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) return quota / period;
-  return std::nullopt;
 }
 
 int usable_cpus() {

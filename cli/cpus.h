@@ -3,7 +3,6 @@
 
 #include <sched.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,6 @@ cpu_set_t allowed_cpus();
 std::vector<int> cpu_numbers(const cpu_set_t& cpus);
 // Such as "0-3,8".
 std::string cpu_list(const std::vector<int>& sorted_cpus);
-
-// CPUs' worth of time that the control group leaves, where it sets a limit (cgroup v2 and v1).
-std::optional<double> cpu_quota();
 
 // How many ranks can run at the same time: allowed CPUs, and no more than the quota; at least 1.
 int usable_cpus();

@@ -1,19 +1,14 @@
 // What of the machine's caches decides how bytes are stored.
 #pragma once
 
-#include <cstddef>
-
 #include "kernels/reduce.h"
-#include "src/call.h"
+#include "src/collective.h"
 
 namespace rondo {
 
-// Bytes of the last-level cache, which cores share. Where the system does not tell, those of a small server.
-std::size_t shared_cache_bytes();
-
 // How to store a direct call's outputs, of all kinds that has_direct_ways: every rank's input is read and
-// every rank's output written, and what fits half of the shared cache stays there until it is read. Measured:
-// docs/performance.md.
-Stores output_stores(const Call& call, int size);
+// every rank's output written, and what is small beside the shared cache stays there until it is read.
+// Measured: docs/performance.md.
+Stores output_stores(const Call& call, const Place& place);
 
 }  // namespace rondo

@@ -24,6 +24,10 @@ bool has_ring(CallKind kind) {
   return false;
 }
 
+std::size_t all_bytes(const Call& call) {
+  return std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
+}
+
 // Direct all-reduce: a direct reduce-scatter, then a direct all-gather of the outputs. All that this rank
 // sends of its input has left before the first peer's output arrives, so that both may be the same memory.
 class DirectAllReduce : public Collective {
@@ -89,11 +93,23 @@ Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm for
 
 Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   if (!has_direct_ways(call.kind)) return choose_algorithm(call.kind, forced);
-  const auto begin = call.chunk_bytes.begin(), end = call.chunk_bytes.end();
   const std::size_t input_bytes = call.kind == CallKind::all_gather
-                                      ? *std::max_element(begin, end)
-                                      : std::accumulate(begin, end, std::size_t{0});
+                                      ? *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end())
+                                      : all_bytes(call);
   return choose_algorithm(call.kind, input_bytes, forced);
+}
+
+bool has_ways(const Call& call, Algorithm chosen, int ranks) {
+  return chosen == Algorithm::direct && has_direct_ways(call.kind) && ranks > 1;
+}
+
+Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
+                     const Settings& settings) {
+  if (!has_ways(call, chosen, ranks)) return chosen;
+  if (possible.windows) return Algorithm::windows;
+  const std::size_t staged_above =
+      call.kind == CallKind::all_gather ? settings.staged_gather_above : settings.staged_reduce_above;
+  return possible.staging && all_bytes(call) > staged_above ? Algorithm::staged : chosen;
 }
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {

@@ -30,7 +30,8 @@ struct Place {
   int rank;
   int size;
   Transport& transport;
-  std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t slice_bytes;             // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t streaming_stores_above;  // bytes that a call touches on all ranks together
 
   int left() const { return (rank + size - 1) % size; }
   int right() const { return (rank + 1) % size; }
@@ -41,6 +42,16 @@ struct Place {
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
+
+// How a direct call is carried out that is too large for slots, from what all ranks know: whether all have
+// its buffers where peers can map them, and whether there are staging areas.
+struct Ways {
+  bool windows, staging;
+};
+Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
+                     const Settings& settings);
+// Whether choose_way looks at `possible`.
+bool has_ways(const Call& call, Algorithm chosen, int ranks);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 

@@ -500,7 +500,7 @@ TEST(Info, ShowsWhereSettingsComeFrom) {
   const Result result =
       rondo({"info"}, {{"RONDO_SLICE_BYTES", "4096"}, {"RONDO_SLISE", "1"}, {"RONDO_SECRET", "hush"}});
   EXPECT_EQ(result.status, 0);
-  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES    4,096  ");
+  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES             4,096  ");
   EXPECT_HAS(result.out, "unknown to Rondo: is it misspelt?");
   EXPECT_EQ(result.out.find("hush"), std::string::npos);
 }
