@@ -2,13 +2,16 @@
 #pragma once
 
 #include "kernels/reduce.h"
-#include "src/collective.h"
+#include "src/call.h"
 
 namespace rondo {
 
-// How to store a direct call's outputs, of all kinds that has_direct_ways: every rank's input is read and
-// every rank's output written, and what is small beside the shared cache stays there until it is read.
+// Of a call whose whole buffer has so many bytes, of a kind that has_direct_ways: every rank's input is read
+// and every rank's output written.
+std::size_t touched_bytes(CallKind kind, std::size_t all_bytes, int ranks);
+
+// How to store such a call's outputs: what is small beside the shared cache stays there until it is read.
 // Measured: docs/performance.md.
-Stores output_stores(const Call& call, const Place& place);
+Stores output_stores(const Call& call, int size, std::size_t streaming_above);
 
 }  // namespace rondo

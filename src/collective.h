@@ -30,8 +30,8 @@ struct Place {
   int rank;
   int size;
   Transport& transport;
-  std::size_t slice_bytes;             // a multiple of 8, so that slices hold whole elements of every type
-  std::size_t streaming_stores_above;  // bytes that a call touches on all ranks together
+  std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t windows_streaming_above, staged_streaming_above;  // of Settings
 
   int left() const { return (rank + size - 1) % size; }
   int right() const { return (rank + 1) % size; }

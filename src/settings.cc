@@ -111,11 +111,16 @@ constexpr Variable all_variables[] = {
        s.staged_reduce_above = byte_count("RONDO_STAGED_REDUCE_ABOVE", value, threshold_range);
      },
      number_text<&Settings::staged_reduce_above>, &Settings::staged_reduce_above},
-    {"RONDO_STREAMING_STORES_ABOVE", "larger calls store past the caches",
+    {"RONDO_WINDOWS_STREAMING_ABOVE", "larger calls on windows store past the caches",
      [](Settings& s, const std::string& value) {
-       s.streaming_stores_above = byte_count("RONDO_STREAMING_STORES_ABOVE", value, threshold_range);
+       s.windows_streaming_above = byte_count("RONDO_WINDOWS_STREAMING_ABOVE", value, threshold_range);
      },
-     number_text<&Settings::streaming_stores_above>, &Settings::streaming_stores_above},
+     number_text<&Settings::windows_streaming_above>, &Settings::windows_streaming_above},
+    {"RONDO_STAGED_STREAMING_ABOVE", "larger staged calls store past the caches",
+     [](Settings& s, const std::string& value) {
+       s.staged_streaming_above = byte_count("RONDO_STAGED_STREAMING_ABOVE", value, threshold_range);
+     },
+     number_text<&Settings::staged_streaming_above>, &Settings::staged_streaming_above},
     {"RONDO_TIMEOUT", "deadline of a call and of the start",
      [](Settings& s, const std::string& value) { s.timeout = seconds("RONDO_TIMEOUT", value); }, seconds_text,
      nullptr},

@@ -30,8 +30,10 @@ struct Settings {
   std::size_t staging_bytes = 1024 * 1024;     // RONDO_STAGING_BYTES: each rank's staging area; 0: none
   std::size_t staged_gather_above = 0;         // RONDO_STAGED_GATHER_ABOVE: smaller ones go over streams
   std::size_t staged_reduce_above = 0;         // RONDO_STAGED_REDUCE_ABOVE: the same of what reduces
-  // RONDO_STREAMING_STORES_ABOVE: bytes that a call touches on all ranks together
-  std::size_t streaming_stores_above = this_machine().l3_bytes / 2;
+  // RONDO_WINDOWS_STREAMING_ABOVE, RONDO_STAGED_STREAMING_ABOVE: bytes that a call touches on all ranks
+  // together, from which on outputs are stored past the caches
+  std::size_t windows_streaming_above = this_machine().l3_bytes / 2;
+  std::size_t staged_streaming_above = this_machine().l3_bytes / 2;
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
   std::string debug = "warn";                         // RONDO_DEBUG
@@ -57,7 +59,7 @@ struct Variable {
   std::size_t Settings::*tuned;  // what a tune file may set too; null: it may not
 };
 std::span<const Variable> variables();
-inline constexpr std::size_t tuned_count = 4;
+inline constexpr std::size_t tuned_count = 5;
 
 // What a launcher tells its children: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ours beside them.
 struct LaunchEnvironment {

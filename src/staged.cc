@@ -36,7 +36,7 @@ class Staged : public Collective {
         first_(filled_),
         end_(first_ + (most_bytes(call) + staging.slice_bytes() - 1) / staging.slice_bytes()),
         most_bytes_(most_bytes(call)),
-        output_stores_(output_stores(call, place)),
+        output_stores_(output_stores(call, place.size, place.staged_streaming_above)),
         last_finish_(Clock::now()) {
     staging_.reserve();
     staging_.add_rounds(end_ - first_);

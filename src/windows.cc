@@ -67,7 +67,7 @@ class OnWindows : public Collective {
     count(false, true);
   }
 
-  Stores stores() const { return output_stores(call_, place_); }
+  Stores stores() const { return output_stores(call_, place_.size, place_.windows_streaming_above); }
 
   void count(bool fetched, bool sent) {
     for (int peer = 0; peer < place_.size; ++peer) {

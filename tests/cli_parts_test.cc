@@ -8,6 +8,7 @@
 #include "cli/local_ranks.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
+#include "cli/tune_choice.h"
 #include "src/calls.h"
 #include "src/error.h"
 #include "tests/ranks.h"
@@ -60,6 +61,37 @@ TEST(Cpus, AreSharedInRuns) {
   EXPECT_EQ(share_cpus({0, 1, 2}, 2), (std::vector<std::vector<int>>{{0}, {1, 2}}));
   EXPECT_EQ(share_cpus({5, 6}, 3), (std::vector<std::vector<int>>{{5}, {6}, {5}}));
   EXPECT_EQ(cpu_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+}
+
+// ---- what rondo tune makes of its measurements ----
+
+TEST(TuneChoice, TakesWhatIsFasterInEveryRound) {
+  const Rounds standard{10, 11, 30}, faster{8, 9, 25}, fastest{7, 8, 20}, unsteady{5, 5, 31},
+      equal{10, 10.9, 29.9};
+  const auto value_of = [&](std::vector<const Rounds*> others) {
+    std::vector<Candidate> candidates{{0, {&standard}}};
+    for (const Rounds* other : others) candidates.push_back({candidates.size(), {other}});
+    return choose(candidates).value;
+  };
+  EXPECT_EQ(value_of({&faster, &fastest}), 2u);
+  EXPECT_EQ(value_of({&unsteady}), 0u);  // one round contradicts
+  EXPECT_EQ(value_of({&equal}), 0u);     // less than it takes
+  EXPECT_EQ(value_of({}), 0u);
+}
+
+TEST(TuneChoice, CasesThatDoTheSameAreNoArgument) {
+  const Rounds same{100, 100}, slow{10, 10}, quick{5, 5};
+  const Choice choice = choose({{1, {&same, &slow}}, {2, {&same, &quick}}});
+  EXPECT_EQ(choice.value, 2u);
+  EXPECT_DOUBLE_EQ(choice.gain, 2);
+}
+
+TEST(TuneChoice, FindsTheThresholdBetweenTwoWays) {
+  const std::vector<TwoWays> cases{{100, {1, 1}, {2, 2}}, {200, {3, 3}, {4, 4}}, {400, {9, 9}, {6, 6}}};
+  EXPECT_EQ(choose_threshold(0, cases).value, 200u);
+  EXPECT_EQ(choose_threshold(400, cases).value, 200u);
+  EXPECT_EQ(choose_threshold(250, cases).value, 250u);  // does what 200 does: it stays
+  EXPECT_EQ(choose_threshold(250, {}).value, 250u);
 }
 
 // Runs ranks, and gives what was printed to stderr beside the status.

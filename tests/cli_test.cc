@@ -17,6 +17,7 @@
 
 #include "src/fd.h"
 #include "src/socket.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -500,7 +501,7 @@ TEST(Info, ShowsWhereSettingsComeFrom) {
   const Result result =
       rondo({"info"}, {{"RONDO_SLICE_BYTES", "4096"}, {"RONDO_SLISE", "1"}, {"RONDO_SECRET", "hush"}});
   EXPECT_EQ(result.status, 0);
-  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES             4,096  ");
+  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES              4,096  ");
   EXPECT_HAS(result.out, "unknown to Rondo: is it misspelt?");
   EXPECT_EQ(result.out.find("hush"), std::string::npos);
 }
@@ -510,6 +511,63 @@ TEST(Info, BadSettingIsShownAndAnError) {
   EXPECT_EQ(result.status, 2);
   EXPECT_HAS(result.out, "rings");
   EXPECT_HAS(result.err, "rondo: RONDO_ALGO=\"rings\": expected auto, ring or direct");
+}
+
+// ---- rondo tune ----
+
+TEST(Tune, WritesAFileThatIsInForce) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "new/tune.json";
+  const auto told = json_of({"tune", "-n", "2,3", "--seconds", "0.5", "--max-size", "64K", "-o", path});
+  EXPECT_EQ(told, nlohmann::json::parse(std::ifstream(path)));
+  EXPECT_EQ(told["times"].size(), 2u * 3 * 2);  // ranks, collectives, kinds of buffers
+  for (const auto& times : told["times"]) {
+    EXPECT_EQ(times["microseconds"].size(), 6u);
+    for (const auto& point : times["microseconds"]) EXPECT_GT(point["median"], 0);
+  }
+  const auto info = json_of({"info"}, {{"RONDO_TUNE_FILE", path}});
+  EXPECT_EQ(info["tune"]["file"], path);
+  EXPECT_EQ(info["tune"]["in_force"], true);
+  // Nothing else is left there.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "new"), {}), 1);
+}
+
+TEST(Tune, TablesAreForPeople) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tune.json";
+  // What was tuned, set or broken before does not matter.
+  folder.write("tune.json", "broken");
+  const Result result = rondo({"tune", "-n", "2", "--seconds", "0.3", "--max-size", "64K"},
+                              {{"RONDO_TUNE_FILE", path}, {"RONDO_ALGO", "ring"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"RONDO_STAGING_BYTES", "1,048,576", "2 ranks, microseconds, f32",
+                           "all-gather, malloc", "Written to "})
+    EXPECT_HAS(result.out, part);
+  EXPECT_EQ(rondo({"info"}, {{"RONDO_TUNE_FILE", path}}).status, 0);
+}
+
+TEST(Tune, SaysBeforehandThatItCannotWrite) {
+  const Result folder = rondo({"tune", "-o", "/"});
+  EXPECT_EQ(folder.status, 2);
+  EXPECT_HAS(folder.err, "--output /: cannot write there: it is a folder");
+  EXPECT_HAS(rondo({"tune", "-o", "/proc/none/x"}).err, "--output /proc/none/x: cannot make its folder");
+  for (const char* bad : {"1", "0", "65", "two"}) EXPECT_EQ(rondo({"tune", "-n", bad}).status, 2) << bad;
+  EXPECT_EQ(rondo({"tune", "--max-size", "1K"}).status, 2);
+}
+
+TEST(Info, ShowsTheTuneFile) {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* version) {
+    return std::map<std::string, std::string>{
+        {"RONDO_TUNE_FILE", folder.write("t.json", fmt::format("{{\"rondo\": \"{}\"}}", version))}};
+  };
+  const Result foreign = rondo({"info"}, file("77.0.0"));
+  EXPECT_EQ(foreign.status, 0);
+  EXPECT_HAS(foreign.out, "t.json, ignored: Rondo 77.0.0 made it");
+  const Result bad = rondo({"info"}, file("\"oops"));
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_HAS(bad.err, "t.json: line 1, byte 13");
+  EXPECT_HAS(rondo({"info"}).out, "tune file: none");
 }
 
 }  // namespace

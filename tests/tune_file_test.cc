@@ -221,8 +221,8 @@ TEST(TuneFile, MovesCallsFromWayToWayAndNoBits) {
       {{}, Algorithm::staged},
       {{{"RONDO_STAGING_BYTES", 4096}}, Algorithm::staged},
       {{{"RONDO_STAGING_BYTES", 0}}, Algorithm::direct},
-      {{{"RONDO_STREAMING_STORES_ABOVE", 0}}, Algorithm::staged},
-      {{{"RONDO_STREAMING_STORES_ABOVE", never}, {"RONDO_STAGING_BYTES", 1 << 22}}, Algorithm::staged},
+      {{{"RONDO_STAGED_STREAMING_ABOVE", 0}}, Algorithm::staged},
+      {{{"RONDO_STAGED_STREAMING_ABOVE", never}, {"RONDO_STAGING_BYTES", 1 << 22}}, Algorithm::staged},
       {{{"RONDO_STAGED_REDUCE_ABOVE", never}, {"RONDO_STAGED_GATHER_ABOVE", never}}, Algorithm::direct}};
   for (const auto& [settings, way] : cases) {
     const TemporaryFolder folder;
