@@ -115,18 +115,6 @@ std::string digits_grouped(const std::string& text) {
   return number ? group_digits(text) : text;
 }
 
-const char* text_of(Origin origin) {
-  switch (origin) {
-    case Origin::standard:
-      return "default";
-    case Origin::tune_file:
-      return "tune file";
-    case Origin::environment:
-      return "environment";
-  }
-  return "?";
-}
-
 Json settings_json(const std::optional<Settings>& settings) {
   Json rows = Json::array();
   std::set<std::string> known = launch_variables;
@@ -141,7 +129,7 @@ Json settings_json(const std::optional<Settings>& settings) {
                                            : Origin::standard;
     rows.push_back({{"name", variable.name},
                     {"value", digits_grouped(value)},
-                    {"from", text_of(origin)},
+                    {"from", name_of(origin)},
                     {"meaning", variable.meaning}});
   }
   for (char** entry = environ; *entry != nullptr; ++entry) {

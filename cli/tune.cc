@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "cli/bytes.h"
 #include "cli/commands.h"
 #include "cli/cpus.h"
 #include "cli/exit_status.h"
@@ -41,6 +42,8 @@ constexpr const char* about =
     "  rondo tune                                measure, and write the standard file\n"
     "  rondo tune --ranks 8 --seconds 60         for 8 ranks, with more patience\n"
     "  rondo tune --output here.json             another file; RONDO_TUNE_FILE=here.json puts it in force";
+
+constexpr std::size_t least_size = std::size_t{64} << 10, most_size = std::size_t{4} << 30;
 
 struct Arguments {
   std::vector<int> ranks;
@@ -112,12 +115,6 @@ void print_settings(const TuneResult& result) {
   table.print();
 }
 
-std::string time_text(double microseconds) {
-  return microseconds < 10    ? fmt::format("{:.2f}", microseconds)
-         : microseconds < 100 ? fmt::format("{:.1f}", microseconds)
-                              : grouped(std::llround(microseconds));
-}
-
 // All that was measured on so many ranks: a row for each size.
 void print_times(const TuneResult& result, int ranks) {
   std::vector<Column> columns{number_column("bytes")};
@@ -163,6 +160,8 @@ void run_rank(Communicator& world, const TunePlan& plan, const fs::path& path, b
 }
 
 void tune(const Arguments& arguments) {
+  if (arguments.most_bytes < least_size || arguments.most_bytes > most_size)
+    fail(ErrorKind::invalid_argument, "--max-size {}: expected 64K to 4G", arguments.most_bytes);
   TunePlan plan{arguments.ranks.empty() ? usual_rank_counts() : arguments.ranks, arguments.most_bytes,
                 arguments.seconds};
   std::sort(plan.ranks.begin(), plan.ranks.end());
@@ -194,9 +193,10 @@ void add_tune_command(CLI::App& app) {
   command->add_option("--seconds", arguments->seconds, "About how long it may take [30]")
       ->check(quiet(CLI::Range(0.1, 3600.0)))
       ->type_name("S");
-  command->add_option("--max-size", arguments->most_bytes, "The largest buffer, 64K or more [64M]")
-      ->transform(quiet(CLI::AsSizeValue(false)))
-      ->check(quiet(CLI::Range(std::size_t{64} << 10, std::size_t{1} << 32)))
+  command
+      ->add_option_function<std::string>(
+          "--max-size", [arguments](const std::string& text) { arguments->most_bytes = parse_bytes(text); },
+          "The largest buffer, 64K or more [64M]")
       ->type_name("SIZE");
   command
       ->add_option("-o,--output", arguments->output,

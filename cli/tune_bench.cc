@@ -43,16 +43,6 @@ void take_slowest(Communicator& communicator, std::vector<double>& seconds) {
 
 }  // namespace
 
-const char* name_of(BufferKind kind) {
-  switch (kind) {
-    case BufferKind::malloc:
-      return "malloc";
-    case BufferKind::rondo:
-      return "rondo";
-  }
-  return "?";
-}
-
 void TuneBench::Free::operator()(std::byte* memory) const {
   switch (kind) {
     case BufferKind::malloc:

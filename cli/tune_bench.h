@@ -5,13 +5,11 @@
 #include <cstddef>
 #include <memory>
 
+#include "cli/buffer_kind.h"
 #include "src/calls.h"
 #include "src/communicator.h"
 
 namespace rondo {
-
-enum class BufferKind { malloc, rondo };
-const char* name_of(BufferKind kind);
 
 // One thing to measure. The size is that of the whole buffer: of an all-reduce's, an all-gather's output, a
 // reduce-scatter's input.

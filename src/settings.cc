@@ -189,6 +189,18 @@ Algorithm parse_algorithm(const std::string& source, const std::string& value) {
   bad_value(source.c_str(), value, "auto, ring or direct");
 }
 
+const char* name_of(Origin origin) {
+  switch (origin) {
+    case Origin::standard:
+      return "default";
+    case Origin::tune_file:
+      return "tune file";
+    case Origin::environment:
+      return "environment";
+  }
+  return "?";
+}
+
 std::span<const Variable> variables() { return all_variables; }
 
 Origin Settings::origin_of(const std::string& variable) const {

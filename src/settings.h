@@ -22,6 +22,7 @@ Algorithm parse_algorithm(const std::string& source, const std::string& value);
 
 // Where a setting's value comes from.
 enum class Origin { standard, tune_file, environment };
+const char* name_of(Origin origin);  // "default", "tune file" or "environment"
 
 struct Settings {
   Algorithm algorithm = Algorithm::automatic;  // RONDO_ALGO

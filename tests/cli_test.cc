@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 
 #include "src/fd.h"
 #include "src/socket.h"
+#include "src/tune_file.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
@@ -449,6 +451,79 @@ TEST(Explain, ASettingIsSeen) {
   const auto told = json_of({"explain", "all-reduce"}, {{"RONDO_ALGO", "ring"}});
   EXPECT_EQ(told["picked"], "ring");
   EXPECT_EQ(told["because"], "RONDO_ALGO=ring asks for it");
+}
+
+// The ways that are in force, and what decides.
+TEST(Explain, TellsTheWayAndWhy) {
+  const std::map<std::string, std::string> none{{"RONDO_TUNE_FILE", "none"}};
+  const auto told = [&](Words words, std::map<std::string, std::string> environment = {}) {
+    words.insert(words.begin(), "explain");
+    environment.insert(none.begin(), none.end());
+    return json_of(words, environment);
+  };
+  const auto slots = told({"all-reduce", "-n", "3", "--size", "4K"});
+  EXPECT_EQ(slots["way"], "slots");
+  EXPECT_EQ(slots["algorithms"]["slots"]["sent_by_rank"], nlohmann::json({8192, 8192, 8192}));
+  EXPECT_EQ(told({"all-gather", "-n", "4", "--size", "16K"})["way"], "slots");
+  const auto staged = told({"all-reduce", "--size", "8K"});
+  EXPECT_EQ(staged["way"], "staged");
+  EXPECT_HAS(staged["way_because"].get<std::string>(), "RONDO_STAGING_BYTES=1,048,576, default");
+  EXPECT_FALSE(staged["algorithms"].contains("slots"));
+  const auto windows = told({"reduce-scatter", "--size", "1M", "--buffers", "rondo"});
+  EXPECT_EQ(windows["way"], "windows");
+  EXPECT_HAS(windows["stores"].get<std::string>(), "into the caches");
+  EXPECT_HAS(
+      told({"reduce-scatter", "--size", "1M", "--buffers", "rondo"},
+           {{"RONDO_WINDOWS_STREAMING_ABOVE", "4096"}})["stores"]
+          .get<std::string>(),
+      "past the caches, for 5,242,880 bytes that all ranks touch (RONDO_WINDOWS_STREAMING_ABOVE=4,096, "
+      "environment)");
+  EXPECT_EQ(told({"all-reduce", "--size", "8K"}, {{"RONDO_STAGING_BYTES", "0"}})["way"], "streams");
+  EXPECT_EQ(told({"all-gather", "--size", "1M"}, {{"RONDO_STAGED_GATHER_ABOVE", "1048576"}})["way"],
+            "streams");
+  EXPECT_EQ(told({"all-gather", "--size", "2M"}, {{"RONDO_STAGED_GATHER_ABOVE", "1048576"}})["way"],
+            "staged");
+  EXPECT_EQ(told({"all-reduce"}, {{"RONDO_ALGO", "ring"}})["way"], "streams");
+  EXPECT_EQ(told({"broadcast"})["way"], "streams");
+  EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1001"}).err,
+             "--size 1001: expected a multiple of 16");
+  EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1X"}).err, "size \"1X\": expected a number of bytes");
+  EXPECT_EQ(rondo({"explain", "fsdp", "--buffers", "rondo"}).status, 2);
+}
+
+TEST(Explain, TimesAreThoseOfTheTuneFile) {
+  const TemporaryFolder folder;
+  const auto without = json_of({"explain", "all-reduce"}, {{"RONDO_TUNE_FILE", "none"}});
+  EXPECT_TRUE(without["time"]["microseconds"].is_null());
+  EXPECT_EQ(without["time"]["basis"], "not measured: run `rondo tune`");
+
+  TuneFile file{rondo_version(), "2026-11-30 10:00", this_machine(), {}, {}};
+  file.times.push_back({"all-reduce", "malloc", 2, {{1024, 0.5}, {4096, 1}, {16384, 10}, {1 << 20, 80}}});
+  const auto time = [&](Words words) {
+    words.insert(words.begin(), {"explain", "all-reduce"});
+    return json_of(words, {{"RONDO_TUNE_FILE", folder.write("tune.json", file.text())}})["time"];
+  };
+  EXPECT_EQ(time({"-n", "2", "--size", "1024"})["microseconds"], 0.5);
+  EXPECT_EQ(time({"-n", "2", "--size", "1024"})["basis"],
+            "measured on this host by rondo tune on 2026-11-30 10:00");
+  EXPECT_NEAR(time({"-n", "2", "--size", "2048"})["microseconds"], std::sqrt(0.5), 1e-9);
+  // Slots end at 4 KiB: nothing is made of points on both sides.
+  EXPECT_EQ(time({"-n", "2", "--size", "8K"})["microseconds"], 10);
+  EXPECT_HAS(time({"-n", "2", "--size", "8K"})["basis"].get<std::string>(),
+             "that of 16,384 bytes, the least");
+  EXPECT_EQ(time({"-n", "2", "--size", "2M"})["microseconds"], 160);
+  EXPECT_HAS(time({"-n", "2", "--size", "2M"})["basis"].get<std::string>(), "scaled up from 1,048,576 bytes");
+  EXPECT_HAS(time({"-n", "2", "--type", "bf16"})["basis"].get<std::string>(), ", with f32");
+  EXPECT_EQ(time({"-n", "3"})["basis"], "not measured on 3 ranks: run `rondo tune --ranks 3`");
+  EXPECT_EQ(time({"-n", "2", "--buffers", "rondo"})["basis"],
+            "not measured on 2 ranks: run `rondo tune --ranks 2`");
+
+  const Result told = rondo({"explain", "all-reduce", "-n", "2", "--size", "64K"},
+                            {{"RONDO_TUNE_FILE", folder / "tune.json"}});
+  EXPECT_HAS(told.out, "way     staged: memory from malloc");
+  EXPECT_HAS(told.out, "time    20.0 us: between those of 16,384 and 1,048,576 bytes, measured on this host");
+  file.machine.cpu = "Z80";
+  EXPECT_HAS(time({"-n", "2"})["basis"].get<std::string>(), "is ignored: it was made on another CPU, Z80");
 }
 
 TEST(Explain, OtherLibrariesNamesAreUnderstood) {
