@@ -56,6 +56,7 @@ Json machine_json() {
                {"allowed_cpu_count", cpus.size()},
                {"cpu_quota", nullptr},
                {"usable_cpus", usable_cpus()},
+               {"usable_cores", core_count(usable_cores())},
                {"topology", nullptr}};
   if (const auto quota = cpu_quota()) machine["cpu_quota"] = *quota;
   if (const auto topology = read_topology()) {
@@ -100,7 +101,8 @@ Rows machine_rows(const Json& machine) {
                                                machine["allowed_cpu_count"].get<std::size_t>())},
           {"quota of its control group",
            quota.is_null() ? "none" : fmt::format("{:.2f} CPUs", quota.get<double>())},
-          {"ranks with a CPU each", fmt::format("{}", machine["usable_cpus"].get<int>())}};
+          {"ranks with a CPU each", fmt::format("{}", machine["usable_cpus"].get<int>())},
+          {"ranks with a core each (--bind)", fmt::format("{}", machine["usable_cores"].get<int>())}};
 }
 
 // What launchers set: no settings of a user, but his to know.

@@ -159,6 +159,12 @@ void run_rank(Communicator& world, const TunePlan& plan, const fs::path& path, b
     print(result, plan, path);
 }
 
+void warn_of_load() {
+  double load = 0;
+  if (::getloadavg(&load, 1) == 1 && load > usable_cpus() / 2.0)
+    fmt::print(stderr, "rondo: the machine is busy (load {:.1f}): expect times that are too long\n", load);
+}
+
 void tune(const Arguments& arguments) {
   if (arguments.most_bytes < least_size || arguments.most_bytes > most_size)
     fail(ErrorKind::invalid_argument, "--max-size {}: expected 64K to 4G", arguments.most_bytes);
@@ -168,6 +174,7 @@ void tune(const Arguments& arguments) {
   plan.ranks.erase(std::unique(plan.ranks.begin(), plan.ranks.end()), plan.ranks.end());
   const fs::path path = output_path(arguments);
   need_writable(path);
+  warn_of_load();
   // Whatever was tuned or set before: everything is tried against the defaults.
   CommunicatorOptions options{Settings::from_environment_alone(), "tune"};
   const Settings standard;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/cpus.h"
 #include "cli/tune_bench.h"
 #include "src/caches.h"
 #include "src/error.h"
@@ -143,9 +144,24 @@ class Tuner {
     return all;
   }
 
+  // Each rank on cores of its own, where there are enough: two that meet on one core would measure that.
+  void bind_for(int ranks) {
+    if (ranks == bound_for_) return;
+    bound_for_ = ranks;
+    const auto shares = share_cores(cores_, ranks);
+    cpu_set_t cpus = all_cpus_;
+    if (!shares.empty() && world_.rank() < ranks) {
+      CPU_ZERO(&cpus);
+      for (const int cpu : shares[static_cast<std::size_t>(world_.rank())])
+        CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+    }
+    ::sched_setaffinity(0, sizeof cpus, &cpus);
+  }
+
   // Rank 0 takes part in everything, and what it has measured counts everywhere.
   double measure(const Trial& trial, const TuneCase& which) {
     double time = 0;
+    bind_for(which.ranks);
     if (Communicator* const communicator = trial.of(which.ranks))
       time = bench_.measure(*communicator, which, step_time_);
     const Seat seat{world_.rank(), world_.size()};
@@ -202,6 +218,9 @@ class Tuner {
   const std::function<void()>& advance_;
   TuneBench bench_;
   std::chrono::duration<double> step_time_;
+  std::vector<CacheGroup> cores_ = usable_cores();
+  cpu_set_t all_cpus_ = allowed_cpus();
+  int bound_for_ = 0;
   Settings settings_;  // with what has been chosen so far
   TuneResult result_;
 };

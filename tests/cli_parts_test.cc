@@ -56,12 +56,47 @@ TEST(Progress, TellsTheTimeLeft) {
   EXPECT_EQ(duration_text(3725s), "1 h 02 min");
 }
 
-TEST(Cpus, AreSharedInRuns) {
-  EXPECT_EQ(share_cpus({0, 2, 1, 3}, 2), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
-  EXPECT_EQ(share_cpus({0, 1, 2}, 2), (std::vector<std::vector<int>>{{0}, {1, 2}}));
-  EXPECT_EQ(share_cpus({5, 6}, 3), (std::vector<std::vector<int>>{{5}, {6}, {5}}));
-  EXPECT_EQ(cpu_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+using Shares = std::vector<std::vector<int>>;
+
+TEST(Cpus, AreSharedByWholeCores) {
+  // Two hardware threads a core.
+  const CacheGroup four{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  EXPECT_EQ(share_cores({four}, 4), (Shares{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(share_cores({four}, 3), (Shares{{0, 4}, {1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores({four}, 1), (Shares{{0, 4, 1, 5, 2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores({four}, 5), Shares{});  // more ranks than cores
 }
+
+TEST(Cpus, OfOneRankShareACacheAsFarAsThatGoes) {
+  const std::vector<CacheGroup> even{{{0}, {1}, {2}, {3}}, {{4}, {5}, {6}, {7}}};
+  EXPECT_EQ(share_cores(even, 2), (Shares{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(share_cores(even, 3), (Shares{{0, 1}, {2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(share_cores(even, 5), (Shares{{0}, {1}, {2, 3}, {4, 5}, {6, 7}}));
+  // What a cpuset leaves may be uneven.
+  const std::vector<CacheGroup> uneven{{{1}}, {{4}, {5}, {6}}, {{9}}};
+  EXPECT_EQ(share_cores(uneven, 2), (Shares{{1}, {4, 5, 6, 9}}));
+  EXPECT_EQ(share_cores(uneven, 4), (Shares{{1}, {4}, {5, 6}, {9}}));
+  EXPECT_EQ(share_cores(uneven, 5), (Shares{{1}, {4}, {5}, {6}, {9}}));
+  EXPECT_EQ(share_cores(uneven, 6), Shares{});
+}
+
+// The cpuset counts, not the machine.
+TEST(Cpus, ThatAreUsableAreThoseOfThisProcess) {
+  cpu_set_t before = allowed_cpus(), one;
+  const int first = cpu_numbers(before).front();
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(first), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_cores(), (std::vector<CacheGroup>{{{first}}}));
+  ::sched_setaffinity(0, sizeof before, &before);
+  std::vector<int> cpus;
+  for (const CacheGroup& group : usable_cores())
+    for (const Core& core : group) cpus.insert(cpus.end(), core.begin(), core.end());
+  std::sort(cpus.begin(), cpus.end());
+  EXPECT_EQ(cpus, cpu_numbers(before));
+}
+
+TEST(Cpus, ListsAreShort) { EXPECT_EQ(cpu_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8"); }
 
 // ---- what rondo tune makes of its measurements ----
 

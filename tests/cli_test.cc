@@ -215,6 +215,13 @@ TEST(Usage, FullDiskIsAnError) {
 
 // ---- rondo run ----
 
+nlohmann::json json_of(Words words, std::map<std::string, std::string> environment = {}) {
+  words.emplace_back("--json");
+  const Result result = rondo(words, std::move(environment));
+  EXPECT_EQ(result.status, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
 TEST(Run, TellsEachRankItsWorldAndTagsItsOutput) {
   const Result result =
       rondo(shell(3, "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; echo e >&2"));
@@ -357,8 +364,21 @@ TEST(Run, ForgottenChildDoesNotHoldTheRunUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
 }
 
-TEST(Run, BoundRanksStayOnCpusOfTheMachine) {
-  EXPECT_EQ(rondo({"run", "-n", "3", "--bind", "--", "true"}).status, 0);
+TEST(Run, BoundRanksHaveCpusOfTheirOwn) {
+  const std::string cpus_of_rank = "echo $(taskset -cp $$ | sed 's/.*: //')";
+  const auto run = [&](int ranks) {
+    return rondo({"run", "-n", std::to_string(ranks), "--bind", "--", "sh", "-c", cpus_of_rank});
+  };
+  const int cores = json_of({"info"})["machine"]["usable_cores"];
+  const Result enough = run(cores);
+  EXPECT_EQ(enough.status, 0);
+  EXPECT_EQ(enough.err, "");
+  std::set<std::string> sets;
+  for (const std::string& line : lines_of(enough.out)) sets.insert(line.substr(line.find(' ')));
+  EXPECT_EQ(sets.size(), static_cast<std::size_t>(cores)) << enough.out;
+  const Result many = run(cores + 1);
+  EXPECT_EQ(many.status, 0);
+  EXPECT_HAS(many.err, fmt::format("--bind: {} ranks outnumber the {} cores: not bound", cores + 1, cores));
 }
 
 // ---- A program that uses the library ----
@@ -412,13 +432,6 @@ TEST(World, TwoJobsAtOnceDoNotMeet) {
 }
 
 // ---- rondo explain ----
-
-nlohmann::json json_of(Words words, std::map<std::string, std::string> environment = {}) {
-  words.emplace_back("--json");
-  const Result result = rondo(words, std::move(environment));
-  EXPECT_EQ(result.status, 0) << result.err;
-  return nlohmann::json::parse(result.out);
-}
 
 TEST(Explain, RingsOfAllSizesEndRight) {
   for (const char* what : {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce"})
