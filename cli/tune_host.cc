@@ -74,7 +74,8 @@ Cases time_cases(const TunePlan& plan) {
 }
 
 std::vector<std::size_t> staging_sizes() {
-  return {Settings().staging_bytes, 256 * KiB, 512 * KiB, 2 * MiB, 4 * MiB};
+  const std::size_t standard = Settings().staging_bytes;
+  return {standard, standard / 8, standard / 4, standard / 2, 2 * standard};
 }
 
 // The communicators on which one setting has one value: one for each number of ranks.

@@ -28,12 +28,13 @@ struct Settings {
   Algorithm algorithm = Algorithm::automatic;  // RONDO_ALGO
   std::size_t buffer_bytes = 128 * 1024;       // RONDO_BUFFER_BYTES: stream between two ranks
   std::size_t slice_bytes = 32 * 1024;         // RONDO_SLICE_BYTES: unit of pipelining
-  std::size_t staging_bytes = 1024 * 1024;     // RONDO_STAGING_BYTES: each rank's staging area; 0: none
-  std::size_t staged_gather_above = 0;         // RONDO_STAGED_GATHER_ABOVE: smaller ones go over streams
-  std::size_t staged_reduce_above = 0;         // RONDO_STAGED_REDUCE_ABOVE: the same of what reduces
+  // RONDO_STAGING_BYTES: each rank's staging area; 0: none. It holds two rounds, of an L2 each.
+  std::size_t staging_bytes = 2 * this_machine().l2_bytes;
+  std::size_t staged_gather_above = 0;  // RONDO_STAGED_GATHER_ABOVE: smaller ones go over streams
+  std::size_t staged_reduce_above = 0;  // RONDO_STAGED_REDUCE_ABOVE: the same of what reduces
   // RONDO_WINDOWS_STREAMING_ABOVE, RONDO_STAGED_STREAMING_ABOVE: bytes that a call touches on all ranks
   // together, from which on outputs are stored past the caches
-  std::size_t windows_streaming_above = this_machine().l3_bytes / 2;
+  std::size_t windows_streaming_above = this_machine().l3_bytes;
   std::size_t staged_streaming_above = this_machine().l3_bytes / 2;
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
