@@ -67,6 +67,8 @@ std::string reason(const CollectiveQuestion& question, Algorithm picked) {
   if (question.ranks == 1) return "one rank has nobody to send to";
   if (question.settings.algorithm != Algorithm::automatic)
     return fmt::format("RONDO_ALGO={} asks for it", name_of(picked));
+  if (question.kind == CallKind::broadcast && picked == Algorithm::direct)
+    return "every rank reads the root's memory itself";
   if (question.kind == CallKind::broadcast)
     return "a chain spreads the copies over all ranks, where direct leaves them all to the root";
   if (question.kind == CallKind::all_gather)
@@ -90,8 +92,11 @@ class Story {
   explicit Story(const CollectiveQuestion& question)
       : question_(question),
         call_(describe(question)),
-        picked_(choose_algorithm(question.kind, question.settings.algorithm)),
         way_(explain_way(question, call_)),
+        // On windows even a broadcast goes straight from its root.
+        picked_(way_.algorithm == Algorithm::windows
+                    ? Algorithm::direct
+                    : choose_algorithm(question.kind, question.settings.algorithm)),
         time_(expected_time(question, call_, file_in_force(question.settings))),
         drawn_(question.draw == Algorithm::automatic ? Algorithm::ring : question.draw) {}
 
@@ -110,7 +115,7 @@ class Story {
              {"ranks", question_.ranks},
              {"count", question_.count},
              {"type", name_of(question_.type)},
-             {"buffer_bytes", buffer_bytes(call_)},
+             {"buffer_bytes", call_.all_bytes()},
              {"buffers", name_of(question_.buffers)},
              {"picked", name_of(picked_)},
              {"because", reason(question_, picked_)},
@@ -136,7 +141,7 @@ class Story {
                question_.ranks == 1 ? "" : "s",
                has_root(question_.kind) ? fmt::format(", root {}", question_.root) : "",
                question_.buffers == BufferKind::rondo ? "buffers of rondoMemAlloc" : "buffers of malloc");
-    fmt::print("  S       {} bytes: {}\n", grouped(buffer_bytes(call_)), meaning_of_s(question_.kind));
+    fmt::print("  S       {} bytes: {}\n", grouped(call_.all_bytes()), meaning_of_s(question_.kind));
     fmt::print("  picked  {}: {}\n", paint(name_of(picked_), Style::green, colour_),
                reason(question_, picked_));
     fmt::print("  way     {}: {}\n", paint(way_.name, Style::green, colour_), way_.reason);
@@ -332,8 +337,8 @@ class Story {
 
   const CollectiveQuestion& question_;
   Call call_;
-  Algorithm picked_;
   Way way_;
+  Algorithm picked_;
   ExpectedTime time_;
   Algorithm drawn_;
   bool colour_ = colour_on(stdout);

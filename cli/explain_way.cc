@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "cli/table.h"
 #include "src/caches.h"
@@ -19,7 +18,7 @@ bool is_all_or_nothing(CallKind kind) {
 
 // Whether the question's buffers are windows; the rest is the library's to say.
 Ways possible_ways(const CollectiveQuestion& question, const Call& call) {
-  return {question.buffers == BufferKind::rondo && window_needs(call).has_value(),
+  return {question.buffers == BufferKind::rondo && can_use_windows(call),
           question.settings.staging_bytes > 0};
 }
 
@@ -38,7 +37,7 @@ std::string streams_reason(const CollectiveQuestion& question, const Call& call,
   const Settings& settings = question.settings;
   if (question.ranks == 1) return "nothing is sent";
   if (chosen == Algorithm::ring) return "what comes in from one neighbour goes out to the other";
-  if (!has_ways(call, chosen, question.ranks)) return "calls of this kind go no other way";
+  if (!has_ways(call, chosen, question.ranks, settings)) return "calls of this kind go no other way";
   if (settings.staging_bytes == 0)
     return fmt::format("memory from malloc, and no staging areas ({})",
                        setting_text<&Settings::staging_bytes>(settings, "RONDO_STAGING_BYTES"));
@@ -51,10 +50,12 @@ std::string streams_reason(const CollectiveQuestion& question, const Call& call,
 
 std::string stores_text(const CollectiveQuestion& question, const Call& call, std::size_t above,
                         const std::string& setting) {
-  const bool streaming = output_stores(call, question.ranks, above) == Stores::streaming;
+  if (!has_direct_ways(call.kind)) return "";
+  const bool streaming =
+      output_stores(call.kind, call.all_bytes(), question.ranks, above) == Stores::streaming;
   return fmt::format("{}, for {} bytes that all ranks touch ({})",
                      streaming ? "past the caches" : "into the caches",
-                     grouped(touched_bytes(call.kind, buffer_bytes(call), question.ranks)), setting);
+                     grouped(touched_bytes(call.kind, call.all_bytes(), question.ranks)), setting);
 }
 
 // ---- times ----
@@ -114,10 +115,6 @@ std::string source_text(const CollectiveQuestion& question, const TuneFile& file
 }  // namespace
 
 bool has_root(CallKind kind) { return kind == CallKind::broadcast || kind == CallKind::reduce; }
-
-std::size_t buffer_bytes(const Call& call) {
-  return std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
-}
 
 Call describe(const CollectiveQuestion& question) {
   const std::size_t ranks = static_cast<std::size_t>(question.ranks), element = size_of(question.type);
@@ -185,7 +182,7 @@ ExpectedTime expected_time(const CollectiveQuestion& question, const Call& call,
   for (const TunedTimes& times : file->times)
     if (times.collective == name_of(question.kind) && times.buffers == name_of(question.buffers) &&
         times.ranks == question.ranks)
-      return from_points(points_of_way(question, way_of(question, call), times), buffer_bytes(call),
+      return from_points(points_of_way(question, way_of(question, call), times), call.all_bytes(),
                          source_text(question, *file));
   return {std::nullopt, fmt::format("not measured on {0} rank{1}: run `rondo tune --ranks {0}`",
                                     question.ranks, question.ranks == 1 ? "" : "s")};

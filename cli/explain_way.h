@@ -11,7 +11,6 @@ namespace rondo {
 
 // Just what the library's choices and the ledger's formula look at: there are no buffers.
 Call describe(const CollectiveQuestion& question);
-std::size_t buffer_bytes(const Call& call);
 bool has_root(CallKind kind);
 
 struct Way {

@@ -1,7 +1,5 @@
 #include "src/caches.h"
 
-#include <numeric>
-
 namespace rondo {
 
 std::size_t touched_bytes(CallKind kind, std::size_t all_bytes, int ranks) {
@@ -9,9 +7,8 @@ std::size_t touched_bytes(CallKind kind, std::size_t all_bytes, int ranks) {
   return (kind == CallKind::all_reduce ? 2 * all_ranks : all_ranks + 1) * all_bytes;
 }
 
-Stores output_stores(const Call& call, int size, std::size_t streaming_above) {
-  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
-  return touched_bytes(call.kind, all, size) > streaming_above ? Stores::streaming : Stores::ordinary;
+Stores output_stores(CallKind kind, std::size_t all_bytes, int size, std::size_t streaming_above) {
+  return touched_bytes(kind, all_bytes, size) > streaming_above ? Stores::streaming : Stores::ordinary;
 }
 
 }  // namespace rondo

@@ -12,6 +12,6 @@ std::size_t touched_bytes(CallKind kind, std::size_t all_bytes, int ranks);
 
 // How to store such a call's outputs: what is small beside the shared cache stays there until it is read.
 // Measured: docs/performance.md.
-Stores output_stores(const Call& call, int size, std::size_t streaming_above);
+Stores output_stores(CallKind kind, std::size_t all_bytes, int size, std::size_t streaming_above);
 
 }  // namespace rondo

@@ -1,8 +1,5 @@
 #include "src/collective.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace rondo {
 namespace {
 
@@ -22,10 +19,6 @@ bool has_ring(CallKind kind) {
       return false;
   }
   return false;
-}
-
-std::size_t all_bytes(const Call& call) {
-  return std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
 }
 
 // Direct all-reduce: a direct reduce-scatter, then a direct all-gather of the outputs. All that this rank
@@ -93,23 +86,23 @@ Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm for
 
 Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   if (!has_direct_ways(call.kind)) return choose_algorithm(call.kind, forced);
-  const std::size_t input_bytes = call.kind == CallKind::all_gather
-                                      ? *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end())
-                                      : all_bytes(call);
+  const std::size_t input_bytes = call.kind == CallKind::all_gather ? call.most_bytes() : call.all_bytes();
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 
-bool has_ways(const Call& call, Algorithm chosen, int ranks) {
-  return chosen == Algorithm::direct && has_direct_ways(call.kind) && ranks > 1;
+bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {
+  return ranks > 1 && chosen != Algorithm::slots && settings.algorithm != Algorithm::ring &&
+         (can_use_windows(call) || has_direct_ways(call.kind));
 }
 
 Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
                      const Settings& settings) {
-  if (!has_ways(call, chosen, ranks)) return chosen;
+  if (!has_ways(call, chosen, ranks, settings)) return chosen;
   if (possible.windows) return Algorithm::windows;
+  if (chosen != Algorithm::direct || !has_direct_ways(call.kind) || !possible.staging) return chosen;
   const std::size_t staged_above =
       call.kind == CallKind::all_gather ? settings.staged_gather_above : settings.staged_reduce_above;
-  return possible.staging && all_bytes(call) > staged_above ? Algorithm::staged : chosen;
+  return call.all_bytes() > staged_above ? Algorithm::staged : chosen;
 }
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {

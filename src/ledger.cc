@@ -45,12 +45,17 @@ class Expected {
   }
 
   // The rank whose chunk it is moves it: it reads every peer's part of it (but an all-gather's, which is its
-  // own) and stores the result to every peer (but a reduce-scatter's, which stays).
+  // own) and stores an all-reduce's or all-gather's result to every peer. A broadcast is read from its root.
   void fetched_from_windows() {
-    if (call_.kind != CallKind::all_gather) add_to_all_peers(chunk(rank_));
+    if (call_.kind == CallKind::broadcast) {
+      if (rank_ != call_.root) add(call_.root, chunk(0));
+    } else if (call_.kind != CallKind::all_gather) {
+      add_to_all_peers(chunk(rank_));
+    }
   }
   void stored_on_windows() {
-    if (call_.kind != CallKind::reduce_scatter) add_to_all_peers(chunk(rank_));
+    if (call_.kind == CallKind::all_reduce || call_.kind == CallKind::all_gather)
+      add_to_all_peers(chunk(rank_));
   }
 
   // Every peer takes all of an all-reduce's input at once.

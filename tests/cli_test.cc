@@ -500,6 +500,11 @@ TEST(Explain, TellsTheWayAndWhy) {
             "staged");
   EXPECT_EQ(told({"all-reduce"}, {{"RONDO_ALGO", "ring"}})["way"], "streams");
   EXPECT_EQ(told({"broadcast"})["way"], "streams");
+  const auto broadcast = told({"broadcast", "--buffers", "rondo"});
+  EXPECT_EQ(broadcast["way"], "windows");
+  EXPECT_EQ(broadcast["picked"], "direct");
+  EXPECT_TRUE(broadcast["stores"].is_null());
+  EXPECT_EQ(told({"reduce", "--buffers", "rondo"})["way"], "streams");
   EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1001"}).err,
              "--size 1001: expected a multiple of 16");
   EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1X"}).err, "size \"1X\": expected a number of bytes");

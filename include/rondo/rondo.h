@@ -157,6 +157,26 @@ RONDO_API rondoResult_t rondoMemAlloc(void** ptr, size_t size);
 /* No call that uses it may be under way on any rank. null is fine. */
 RONDO_API rondoResult_t rondoMemFree(void* ptr);
 
+/* Tells that buff will be used in many calls of comm, as ncclCommRegister does. On a host that changes nothing
+ * but this: with RONDO_WIN_EXCHANGE_PAGES, memory from malloc becomes what rondoMemAlloc gives, in place.
+ * Address and content stay; the whole pages that hold buff are exchanged for shared ones, and with them what
+ * else lies in the first and last of them. Ask for it only if you can promise that
+ *  - no other thread writes to any of these pages during rondoCommWindowRegister and Deregister,
+ *  - the memory is deregistered before it is freed,
+ *  - no allocator gives the pages back underneath (MADV_DONTNEED would not zero them),
+ *  - no forked child needs a copy of its own: it shares the pages with its parent.
+ * Errors: memory that is not private heap memory (a stack, a file, shared memory, pages registered before).
+ * Deregister before rondoCommDestroy, while no call that uses the memory is under way on any rank. */
+typedef struct rondoWindow* rondoWindow_t;
+#define RONDO_WIN_DEFAULT 0
+#define RONDO_WIN_EXCHANGE_PAGES 1
+RONDO_API rondoResult_t rondoCommWindowRegister(rondoComm_t comm, void* buff, size_t size, rondoWindow_t* win,
+                                                int winFlags);
+RONDO_API rondoResult_t rondoCommWindowDeregister(rondoComm_t comm, rondoWindow_t win);
+/* The same with RONDO_WIN_DEFAULT, under NCCL's older names. */
+RONDO_API rondoResult_t rondoCommRegister(const rondoComm_t comm, void* buff, size_t size, void** handle);
+RONDO_API rondoResult_t rondoCommDeregister(const rondoComm_t comm, void* handle);
+
 /* ---- collectives: counts in elements ---- */
 /* In place: sendbuff == recvbuff. */
 RONDO_API rondoResult_t rondoAllReduce(const void* sendbuff, void* recvbuff, size_t count,
