@@ -50,7 +50,6 @@ std::string streams_reason(const CollectiveQuestion& question, const Call& call,
 
 std::string stores_text(const CollectiveQuestion& question, const Call& call, std::size_t above,
                         const std::string& setting) {
-  if (!has_direct_ways(call.kind)) return "";
   const bool streaming =
       output_stores(call.kind, call.all_bytes(), question.ranks, above) == Stores::streaming;
   return fmt::format("{}, for {} bytes that all ranks touch ({})",

@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-// Of a call whose whole buffer has so many bytes, of a kind that has_direct_ways: every rank's input is read
-// and every rank's output written.
+// Of a call whose whole buffer has so many bytes: every rank's input is read and every rank's output written.
+// (Those kinds that go by windows alone are taken for all-gathers.)
 std::size_t touched_bytes(CallKind kind, std::size_t all_bytes, int ranks);
 
 // How to store such a call's outputs: what is small beside the shared cache stays there until it is read.
