@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -251,6 +252,9 @@ MeetingPlace UniqueId::meeting_place() const {
 
 MeetingPlace meeting_place(const LaunchEnvironment& launch) {
   MeetingPlace place;
+  if (launch.master_address.empty())
+    place.endpoint.unix_name =
+        fmt::format("rondo-job-{}-{:016x}", ::getuid(), std::hash<std::string>{}(launch.job));
   place.endpoint.host = launch.master_address;
   place.endpoint.port = launch.master_port;
   place.secret = secret_from(launch.secret);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/error.h"
+#include "src/job.h"
 #include "src/tune_file.h"
 
 namespace rondo {
@@ -156,9 +157,8 @@ std::string needed(const char* name) {
   const auto value = value_of(name);
   if (!value)
     fail(ErrorKind::invalid_argument,
-         "{} is not set: start the ranks with `rondo run -n N -- PROGRAM` or torchrun, or set RANK, "
-         "WORLD_SIZE, "
-         "MASTER_ADDR and MASTER_PORT",
+         "{} is not set: start the ranks with `rondo run -n N -- PROGRAM`, torchrun, mpirun or srun, or set "
+         "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
          name);
   return *value;
 }
@@ -221,13 +221,35 @@ Settings Settings::from_environment_alone() {
   return settings;
 }
 
+bool LaunchEnvironment::is_there() {
+  return (value_of("RANK") && value_of("WORLD_SIZE")) || job_of_launcher();
+}
+
 LaunchEnvironment LaunchEnvironment::read() {
   LaunchEnvironment launch;
   const int most = std::numeric_limits<int>::max();
-  launch.size =
-      static_cast<int>(whole_number("WORLD_SIZE", needed("WORLD_SIZE"), 1, most, "the number of ranks"));
-  launch.rank = static_cast<int>(
-      whole_number("RANK", needed("RANK"), 0, launch.size - 1, "a rank from 0 to WORLD_SIZE - 1"));
+  const bool has_own = value_of("RANK") || value_of("WORLD_SIZE");
+  const std::optional<Job> job = has_own ? std::nullopt : job_of_launcher();
+  if (job) {
+    launch.rank = job->rank;
+    launch.size = job->size;
+    launch.secret = value_of("RONDO_SECRET").value_or("");
+    if (!value_of("MASTER_ADDR") && !job->one_host)
+      fail(
+          ErrorKind::invalid_argument,
+          "rank {} of {}, started by {} on several hosts: expected MASTER_ADDR and MASTER_PORT, where rank 0 "
+          "can be reached",
+          job->rank, job->size, job->launcher);
+    if (!value_of("MASTER_ADDR")) {
+      launch.job = job->id;
+      return launch;
+    }
+  } else {
+    launch.size =
+        static_cast<int>(whole_number("WORLD_SIZE", needed("WORLD_SIZE"), 1, most, "the number of ranks"));
+    launch.rank = static_cast<int>(
+        whole_number("RANK", needed("RANK"), 0, launch.size - 1, "a rank from 0 to WORLD_SIZE - 1"));
+  }
   launch.master_address = needed("MASTER_ADDR");
   if (const auto value = value_of("RONDO_MASTER_PORT")) {
     launch.master_port =
