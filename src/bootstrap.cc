@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <mutex>
 
+#include "src/control_groups.h"
 #include "src/error.h"
 #include "src/lobby.h"
 #include "src/log.h"
@@ -32,36 +33,39 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+// A setting that may come from a tune file, on one rank.
+struct Tuned {
+  std::uint64_t value;
+  Origin origin;
+};
+
 // What each rank tells the others first.
 struct Introduction {
   ProcessIdentity process;
   cpu_set_t cores;
   double quota_cores;
   int algorithm;
-  std::uint64_t buffer_bytes, slice_bytes, staging_bytes;
-  std::array<std::byte, 16> door;  // where rank 0 hands out the shared memory: a random abstract name
+  std::uint64_t buffer_bytes, slice_bytes;
+  std::array<Tuned, tuned_count> tuned;  // in the order of variables()
+  std::array<std::byte, 16> door;        // where rank 0 hands out the shared memory: a random abstract name
   Secret door_secret;
   int window_probe;  // a descriptor that the others try to open
 };
 
-// Cores that a container's quota leaves, at least one. No quota: no limit.
-double quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (file >> quota >> period && period > 0) return std::max(1.0, quota / period);
-  return 1e9;
-}
+constexpr double no_quota = 1e9;
 
 Introduction introduce(const Settings& settings) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
   ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
-  mine.quota_cores = quota_cores();
+  mine.quota_cores = std::max(1.0, cpu_quota().value_or(no_quota));
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
-  mine.staging_bytes = settings.staging_bytes;
+  auto tuned = mine.tuned.begin();
+  for (const Variable& variable : variables())
+    if (variable.tuned != nullptr) *tuned++ = {settings.*variable.tuned, settings.origin_of(variable.name)};
   fill_random(mine.door);
   fill_random(mine.door_secret);
   mine.window_probe = window_probe();
@@ -94,8 +98,32 @@ void check_agreement(const std::vector<Introduction>& all) {
                std::string(name_of(static_cast<Algorithm>(all[rank].algorithm))), rank);
     need_equal("RONDO_BUFFER_BYTES", all[0].buffer_bytes, all[rank].buffer_bytes, rank);
     need_equal("RONDO_SLICE_BYTES", all[0].slice_bytes, all[rank].slice_bytes, rank);
-    need_equal("RONDO_STAGING_BYTES", all[0].staging_bytes, all[rank].staging_bytes, rank);
   }
+}
+
+// What somebody has set by hand must be alike on all ranks. What comes from tune files, or from none, is what
+// rank 0 has.
+void agree_on_tuned(const std::vector<Introduction>& all, Settings& settings) {
+  std::size_t i = 0;
+  for (const Variable& variable : variables()) {
+    if (variable.tuned == nullptr) continue;
+    const bool by_hand = std::any_of(all.begin(), all.end(), [&](const Introduction& one) {
+      return one.tuned[i].origin == Origin::environment;
+    });
+    for (std::size_t rank = 1; by_hand && rank < all.size(); ++rank)
+      need_equal(variable.name, all[0].tuned[i].value, all[rank].tuned[i].value, rank);
+    settings.*variable.tuned = all[0].tuned[i].value;
+    ++i;
+  }
+}
+
+// Rank 0's file is the one that matters. Once a process: communicators may be many.
+void tell_of_ignored_file(int rank, const Settings& settings) {
+  static std::once_flag told;
+  if (rank == 0 && !settings.tune_file_ignored.empty())
+    std::call_once(told, [&] {
+      logger().info("{} is ignored: {}; run `rondo tune`", settings.tune_file, settings.tune_file_ignored);
+    });
 }
 
 // A function of what all ranks have told, hence the same on all of them: they wait for one another in one of
@@ -134,16 +162,17 @@ Fd knock(const Introduction& rank_0, Deadline deadline) {
   return socket;
 }
 
-SegmentSizes sizes_from(const Introduction& rank_0, int size) {
-  return {rank_0.buffer_bytes, Staging::area_bytes(rank_0.staging_bytes, size)};
+SegmentSizes sizes_from(const Settings& settings, int size) {
+  return {settings.buffer_bytes, Staging::area_bytes(settings.staging_bytes, size)};
 }
 
 std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
-                                       const Introduction& rank_0, int rank, int size, Deadline deadline) {
+                                       const Introduction& rank_0, int rank, SegmentSizes sizes, int size,
+                                       Deadline deadline) {
   Fd memory, door, visit;
   together(rendezvous, "making the shared memory", deadline, [&] {
     if (rank != 0) return;
-    memory = Segment::create(size, sizes_from(rank_0, size));
+    memory = Segment::create(size, sizes);
     door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
   });
   together(rendezvous, "asking for the shared memory", deadline, [&] {
@@ -155,7 +184,7 @@ std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introductio
       hand_out(std::move(door), memory, mine.door_secret, size - 1, deadline);
     else
       memory = receive_descriptor(visit, deadline);
-    segment = Segment::map(memory, size, sizes_from(rank_0, size));
+    segment = Segment::map(memory, size, sizes);
   });
   return segment;
 }
@@ -179,14 +208,16 @@ constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
 
 }  // namespace
 
-Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Settings& settings,
                              Deadline deadline) {
   Introduction mine;
   together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
-  Membership membership{rank,  size, share_segment(rendezvous, mine, all[0], rank, size, deadline), {}, {},
-                        false, false};
+  agree_on_tuned(all, settings);
+  tell_of_ignored_file(rank, settings);
+  auto segment = share_segment(rendezvous, mine, all[0], rank, sizes_from(settings, size), size, deadline);
+  Membership membership{rank, size, std::move(segment), {}, {}, false, false};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(PeerProcess::watch(one.process));

@@ -31,6 +31,7 @@ struct Place {
   int size;
   Transport& transport;
   std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t windows_streaming_above, staged_streaming_above;  // of Settings
 
   int left() const { return (rank + size - 1) % size; }
   int right() const { return (rank + 1) % size; }
@@ -41,6 +42,16 @@ struct Place {
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
+
+// How a call is carried out that is too large for slots, from what all ranks know: whether the buffers that
+// peers touch lie in windows on all of them, and whether there are staging areas.
+struct Ways {
+  bool windows, staging;
+};
+Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
+                     const Settings& settings);
+// Whether choose_way looks at `possible`.
+bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 
