@@ -56,7 +56,8 @@ void TuneBench::Free::operator()(std::byte* memory) const {
 
 TuneBench::Memory TuneBench::allocate(BufferKind kind, std::size_t bytes) {
   if (kind == BufferKind::rondo) return {static_cast<std::byte*>(allocate_window(bytes)), Free{kind}};
-  Memory memory(static_cast<std::byte*>(std::aligned_alloc(cache_line, bytes)), Free{kind});
+  // Where malloc puts it: large blocks begin in the middle of a cache line.
+  Memory memory(static_cast<std::byte*>(std::malloc(bytes)), Free{kind});
   if (memory == nullptr) fail(ErrorKind::system, "no memory for a buffer of {} bytes", bytes);
   return memory;
 }

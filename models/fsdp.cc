@@ -49,6 +49,15 @@ FsdpUnit::FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit par
   }
 }
 
+FsdpUnit::~FsdpUnit() {
+  if (!gathering_) return;
+  try {
+    wait_for(*gathering_);
+  } catch (const std::exception&) {
+    // A failed call is done too, and touches nothing any more.
+  }
+}
+
 RowRange FsdpUnit::rows(std::size_t parameter) const {
   return shard_rows(spec(parameter).shape[0], communicator_->rank(), communicator_->size());
 }

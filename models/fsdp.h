@@ -43,6 +43,9 @@ class FsdpUnit {
   // Units with the same number of elements take turns with the pool's blocks; `pool` must outlive the unit.
   FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types,
            BlockPool& pool);
+  FsdpUnit(FsdpUnit&&) = default;
+  // Waits for a prefetch that is under way, until its deadline: it writes to memory that goes.
+  ~FsdpUnit();
 
   const std::string& name() const { return parameters_.name; }
   std::size_t parameter_count() const { return parameters_.parameters.size(); }

@@ -33,7 +33,7 @@ struct CommObject {
 
 // Memory that was registered with a communicator.
 struct Registration {
-  std::weak_ptr<Communicator> communicator;
+  rondoComm_t comm;
   void* pages = nullptr;  // that were exchanged; null: none
 };
 
@@ -190,6 +190,31 @@ rondoResult_t collective(const char* function, rondoComm_t comm, rondoStream_t s
 std::span<const std::size_t> counts_of(const std::size_t* counts, Seat seat) {
   need("counts", counts);
   return {counts, static_cast<std::size_t>(seat.size)};
+}
+
+rondoWindow_t register_memory(rondoComm_t comm, void* buff, std::size_t size, int flags) {
+  object_of(comm);
+  need("buff", buff);
+  if (size == 0) fail(ErrorKind::invalid_argument, "size 0: expected at least 1 byte");
+  if (flags != RONDO_WIN_DEFAULT && flags != RONDO_WIN_EXCHANGE_PAGES)
+    fail(ErrorKind::invalid_argument,
+         "winFlags {:#x}: expected RONDO_WIN_DEFAULT (0) or RONDO_WIN_EXCHANGE_PAGES ({:#x})", flags,
+         RONDO_WIN_EXCHANGE_PAGES);
+  auto registration = std::make_shared<Registration>(Registration{comm});
+  // What peers can map already needs nothing.
+  if (flags == RONDO_WIN_EXCHANGE_PAGES && !find_window(buff, size))
+    registration->pages = exchange_pages(buff, size);
+  return registrations().add(std::move(registration));
+}
+
+// Also when the communicator was aborted or destroyed before.
+void deregister_memory(rondoComm_t comm, const char* argument, rondoWindow_t win) {
+  const std::shared_ptr<Registration> registration = registrations().find(win);
+  if (!registration || registration->comm != comm)
+    fail(ErrorKind::invalid_argument, "{} {}: expected one that was registered with this communicator",
+         argument, static_cast<const void*>(win));
+  if (registration->pages != nullptr) exchange_pages_back(registration->pages);
+  registrations().take(win);
 }
 
 }  // namespace
@@ -389,41 +414,25 @@ rondoResult_t rondoMemFree(void* ptr) {
 rondoResult_t rondoCommWindowRegister(rondoComm_t comm, void* buff, size_t size, rondoWindow_t* win,
                                       int winFlags) {
   return at_the_edge("rondoCommWindowRegister", [&] {
-    CommObject& object = object_of(comm);
-    need("buff", buff);
     need("win", win);
-    if (size == 0) fail(ErrorKind::invalid_argument, "size 0: expected at least 1 byte");
-    if (winFlags != RONDO_WIN_DEFAULT && winFlags != RONDO_WIN_EXCHANGE_PAGES)
-      fail(ErrorKind::invalid_argument,
-           "winFlags {}: expected RONDO_WIN_DEFAULT (0) or RONDO_WIN_EXCHANGE_PAGES (1)", winFlags);
-    auto registration = std::make_shared<Registration>();
-    registration->communicator = object.communicator;
-    // What peers can map already needs nothing.
-    if (winFlags == RONDO_WIN_EXCHANGE_PAGES && !find_window(buff, size))
-      registration->pages = exchange_pages(buff, size);
-    *win = registrations().add(std::move(registration));
+    *win = register_memory(comm, buff, size, winFlags);
   });
 }
 
 rondoResult_t rondoCommWindowDeregister(rondoComm_t comm, rondoWindow_t win) {
-  return at_the_edge("rondoCommWindowDeregister", [&] {
-    CommObject& object = object_of(comm);
-    const std::shared_ptr<Registration> registration = registrations().find(win);
-    if (!registration || registration->communicator.lock() != object.communicator)
-      fail(ErrorKind::invalid_argument, "win {}: expected one that was registered with this communicator",
-           static_cast<const void*>(win));
-    if (registration->pages != nullptr) exchange_pages_back(registration->pages);
-    registrations().take(win);
-  });
+  return at_the_edge("rondoCommWindowDeregister", [&] { deregister_memory(comm, "win", win); });
 }
 
 rondoResult_t rondoCommRegister(const rondoComm_t comm, void* buff, size_t size, void** handle) {
-  return rondoCommWindowRegister(comm, buff, size, reinterpret_cast<rondoWindow_t*>(handle),
-                                 RONDO_WIN_DEFAULT);
+  return at_the_edge("rondoCommRegister", [&] {
+    need("handle", handle);
+    *handle = register_memory(comm, buff, size, RONDO_WIN_DEFAULT);
+  });
 }
 
 rondoResult_t rondoCommDeregister(const rondoComm_t comm, void* handle) {
-  return rondoCommWindowDeregister(comm, static_cast<rondoWindow_t>(handle));
+  return at_the_edge("rondoCommDeregister",
+                     [&] { deregister_memory(comm, "handle", static_cast<rondoWindow_t>(handle)); });
 }
 
 rondoResult_t rondoAllReduce(const void* sendbuff, void* recvbuff, size_t count, rondoDataType_t type,
@@ -568,6 +577,9 @@ rondoResult_t rondoStreamDestroy(rondoStream_t stream) {
 rondoResult_t rondoLedgerScopeBegin(rondoComm_t comm, const char* name) {
   return at_the_edge("rondoLedgerScopeBegin", [&] {
     need("name", name);
+    if (is_report(name))
+      fail(ErrorKind::invalid_argument,
+           "name \"{}\": expected one that does not end in \"{}\", which is Rondo's own", name, report_scope);
     communicator_of(comm)->ledger().begin_scope(name);
   });
 }

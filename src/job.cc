@@ -35,8 +35,7 @@ std::string ancestor_called(const std::string& name) {
   return fmt::format("{}-{}", ::getppid(), start_time_of(::getppid()));
 }
 
-// The variables of one launcher. All are needed but that of the local size, without which ranks may be
-// anywhere.
+// The variables of one launcher. Rank and size are needed; without a local size ranks may be anywhere.
 struct Names {
   const char *launcher, *rank, *size, *local_size;
 };
@@ -44,30 +43,50 @@ struct Names {
 std::optional<Job> job_from(const Names& names, const std::string& id) {
   if (variable(names.rank).empty() && variable(names.size).empty()) return std::nullopt;
   const int most = std::numeric_limits<int>::max();
-  Job job{names.launcher, 0, number_in(names.size, 1, most), true, id};
+  Job job{names.launcher, 0, number_in(names.size, 1, most), false, id};
   job.rank = number_in(names.rank, 0, job.size - 1);
   if (!variable(names.local_size).empty())
     job.one_host = number_in(names.local_size, 1, job.size) == job.size;
   return job;
 }
 
+std::optional<Job> job_of_open_mpi() {
+  return job_from({"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                  "ompi-" + variable("PMIX_NAMESPACE") + variable("PMIX_SERVER_TMPDIR"));
+}
+
+// Hydra, which in a Slurm job is itself started by srun: its ranks have Slurm's variables too, those of the
+// one proxy on their host.
+std::optional<Job> job_of_hydra() {
+  if (variable("MPI_LOCALNRANKS").empty() && !variable("SLURM_STEP_ID").empty()) return std::nullopt;
+  return job_from({"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+                  "hydra-" + ancestor_called("hydra_pmi_proxy"));
+}
+
+// A batch script and an interactive shell have SLURM_PROCID as well, and are no ranks: the numbers of their
+// steps are the last ones there are.
+bool in_slurm_step() {
+  constexpr long long first_special = 0xFFFFFFF0;
+  const std::string step = variable("SLURM_STEP_ID");
+  long long number = 0;
+  const auto [stopped, error] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return error == std::errc() && number < first_special;
+}
+
+std::optional<Job> job_of_slurm() {
+  if (!in_slurm_step()) return std::nullopt;
+  auto job = job_from({"Slurm", "SLURM_PROCID", "SLURM_NTASKS", ""},
+                      "slurm-" + variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"));
+  if (job) job->one_host = variable("SLURM_STEP_NUM_NODES") == "1";
+  return job;
+}
+
 }  // namespace
 
 std::optional<Job> job_of_launcher() {
-  if (const auto job =
-          job_from({"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-                   "ompi-" + variable("PMIX_NAMESPACE") + variable("PMIX_SERVER_TMPDIR")))
-    return job;
-  // A batch script has SLURM_PROCID as well, and is no rank: only srun's steps are.
-  if (!variable("SLURM_STEP_ID").empty() && variable("SLURM_STEP_ID") != "4294967291") {
-    auto job = job_from({"Slurm", "SLURM_PROCID", "SLURM_NTASKS", ""},
-                        "slurm-" + variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"));
-    const std::string nodes = variable("SLURM_STEP_NUM_NODES");
-    if (job) job->one_host = nodes.empty() || nodes == "1";
-    if (job) return job;
-  }
-  return job_from({"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-                  "hydra-" + ancestor_called("hydra_pmi_proxy"));
+  for (const auto job_of : {job_of_open_mpi, job_of_hydra, job_of_slurm})
+    if (auto job = job_of()) return job;
+  return std::nullopt;
 }
 
 }  // namespace rondo

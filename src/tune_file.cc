@@ -83,6 +83,8 @@ class Node {
 Json parse_json(const std::string& text, const std::string& name) {
   try {
     return Json::parse(text);
+  } catch (const Json::out_of_range& error) {
+    fail(ErrorKind::invalid_argument, "{}: {}: run `rondo tune` again, or remove it", name, error.what());
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     const auto line = std::count(text.begin(), end, '\n') + 1;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -78,7 +79,13 @@ class OwnWindows {
   };
   using Windows = std::map<const std::byte*, Window>;  // by address
 
+  // What was registered there and freed without a word is there no more.
   void add(const std::byte* base, Fd memory, std::size_t bytes, Origin origin) {
+    const auto end = windows_.lower_bound(base + bytes);
+    for (auto window = windows_.begin(); window != end;) {
+      const auto old = window++;
+      if (old->first + old->second.bytes > base) remove(old);
+    }
     windows_.emplace(base, Window{std::move(memory), bytes, ++last_number_, origin});
   }
   Windows::iterator find(const void* address, Origin origin) {
@@ -117,6 +124,8 @@ void free_window(void* memory) { OwnWindows::instance().free(memory); }
 
 void* exchange_pages(const void* buffer, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(buffer);
+  if (bytes > PTRDIFF_MAX || address > UINTPTR_MAX - bytes - page_bytes())
+    fail(ErrorKind::invalid_argument, "size {} at {}: expected memory of this process", bytes, buffer);
   const std::size_t before = address % page_bytes();
   auto* const begin = reinterpret_cast<std::byte*>(address - before);
   OwnWindows::instance().exchange({begin, whole_pages(before + bytes)});

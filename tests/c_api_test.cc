@@ -179,11 +179,30 @@ TEST(CApi, RegistersMemory) {
 
     expect_error(exchange(nullptr, 8, RONDO_WIN_DEFAULT), rondoInvalidArgument, "buff is null");
     expect_error(exchange(data, 0, RONDO_WIN_DEFAULT), rondoInvalidArgument, "size 0");
-    expect_error(exchange(data, 8, 7), rondoInvalidArgument, "winFlags 7");
+    expect_error(exchange(data, 8, 7), rondoInvalidArgument, "winFlags 0x7");
     expect_error(exchange(&rank, sizeof rank, RONDO_WIN_EXCHANGE_PAGES), rondoInvalidArgument,
                  "this thread's stack");
-    expect_error(rondoCommRegister(comm, data, 8, nullptr), rondoInvalidArgument, "win is null");
+    expect_error(rondoCommRegister(comm, data, 8, nullptr), rondoInvalidArgument,
+                 "rondoCommRegister: handle is null");
   });
+}
+
+// Recovery from a failure aborts the communicator first.
+TEST(CApi, RegisteredMemoryOutlivesItsCommunicator) {
+  rondoComm_t comm;
+  ASSERT_WELL(rondoCommInitAll(&comm, 1, nullptr));
+  constexpr std::size_t bytes = 8 * 4096;
+  const std::unique_ptr<char[], decltype(&std::free)> memory(
+      static_cast<char*>(std::aligned_alloc(4096, bytes)), std::free);
+  std::fill_n(memory.get(), bytes, 'x');
+  rondoWindow_t window;
+  ASSERT_WELL(rondoCommWindowRegister(comm, memory.get(), bytes, &window, RONDO_WIN_EXCHANGE_PAGES));
+  ASSERT_WELL(rondoCommAbort(comm));
+  ASSERT_WELL(rondoCommWindowDeregister(comm, window));
+  EXPECT_EQ(memory[bytes - 1], 'x');
+  ASSERT_WELL(rondoCommInitAll(&comm, 1, nullptr));
+  expect_error(rondoCommWindowDeregister(comm, window), rondoInvalidArgument, "win ");
+  ASSERT_WELL(rondoCommDestroy(comm));
 }
 
 TEST(CApi, FactorsMakeOperators) {
@@ -632,6 +651,7 @@ TEST(LedgerCalls, GiveScopesMatrixAndText) {
       EXPECT_EQ(std::accumulate(matrix + from * size, matrix + (from + 1) * size, std::uint64_t{0}),
                 2 * 1200u)
           << rank;
+    expect_error(rondoLedgerScopeBegin(comm, "my (report)"), rondoInvalidArgument, "my (report)");
     // Neither the first matrix's own calls nor the scope they are made in count.
     std::uint64_t again[size * size] = {};
     ASSERT_WELL(rondoLedgerScopeBegin(comm, "elsewhere"));

@@ -156,21 +156,30 @@ TEST(LaunchEnvironment, TakesRankAndSizeFromMpirun) {
   };
   {
     const Variable rank("OMPI_COMM_WORLD_RANK", "2"), size("OMPI_COMM_WORLD_SIZE", "3"),
-        job("PMIX_NAMESPACE", "7");
+        local("OMPI_COMM_WORLD_LOCAL_SIZE", "3"), job("PMIX_NAMESPACE", "7");
     is_rank_2_of_3("Open MPI");
     const std::string one_job = LaunchEnvironment::read().job;
     const Variable other("PMIX_NAMESPACE", "8");
     EXPECT_NE(LaunchEnvironment::read().job, one_job) << "two jobs would meet";
   }
   {
-    const Variable rank("PMI_RANK", "2"), size("PMI_SIZE", "3");
+    const Variable rank("PMI_RANK", "2"), size("PMI_SIZE", "3"), local("MPI_LOCALNRANKS", "3");
     is_rank_2_of_3("MPICH");
+    // Its proxies were started by srun, one a host: these are the proxy's.
+    const Variable step("SLURM_STEP_ID", "0"), proxy("SLURM_PROCID", "0"), proxies("SLURM_NTASKS", "1");
+    is_rank_2_of_3("MPICH in a Slurm job");
   }
   {
     const Variable rank("SLURM_PROCID", "2"), size("SLURM_NTASKS", "3"), job("SLURM_JOB_ID", "5");
     EXPECT_FALSE(LaunchEnvironment::is_there()) << "a batch script is no rank";
-    const Variable step("SLURM_STEP_ID", "0");
+    for (const char* special : {"4294967291", "4294967290"}) {  // of a batch script, of salloc's shell
+      const Variable step("SLURM_STEP_ID", special);
+      EXPECT_FALSE(LaunchEnvironment::is_there()) << special;
+    }
+    const Variable step("SLURM_STEP_ID", "0"), nodes("SLURM_STEP_NUM_NODES", "1");
     is_rank_2_of_3("Slurm");
+    const Variable pmi_rank("PMI_RANK", "2"), pmi_size("PMI_SIZE", "3");
+    is_rank_2_of_3("srun --mpi=pmi2");
     const Variable own_rank("RANK", "0"), own_size("WORLD_SIZE", "1"), address("MASTER_ADDR", "localhost"),
         port("MASTER_PORT", "1000");
     EXPECT_EQ(LaunchEnvironment::read().size, 1) << "rondo run's own come first";
@@ -193,9 +202,11 @@ TEST(LaunchEnvironment, NobodyBecomesAJobOfOneByAccident) {
 }
 
 TEST(LaunchEnvironment, SeveralHostsOfAJobNeedAnAddress) {
-  const Variable rank("OMPI_COMM_WORLD_RANK", "1"), size("OMPI_COMM_WORLD_SIZE", "4"),
-      local("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+  const Variable rank("OMPI_COMM_WORLD_RANK", "1"), size("OMPI_COMM_WORLD_SIZE", "4");
   const auto read = [] { LaunchEnvironment::read(); };
+  EXPECT_NE(error_message(read).find("expected MASTER_ADDR and MASTER_PORT"), std::string::npos)
+      << "who does not tell how many are here may have them anywhere";
+  const Variable local("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
   EXPECT_NE(error_message(read).find("expected MASTER_ADDR and MASTER_PORT"), std::string::npos);
   const Variable address("MASTER_ADDR", "10.0.0.1"), port("MASTER_PORT", "4000");
   const LaunchEnvironment launch = LaunchEnvironment::read();

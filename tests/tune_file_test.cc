@@ -69,6 +69,7 @@ TEST(TuneFile, IsReadAsWritten) {
 TEST(TuneFile, ThatIsNoJsonIsRefusedByItsPlace) {
   expect_refused("{\n \"rondo\": \"0.1.0\",\n oops", "t.json: line 3, byte 23: ");
   expect_refused("", "line 1, byte 1");
+  expect_refused("{\"rondo\": 1e999}", "number overflow");
   expect_refused("[]", "expected an object");
 }
 

@@ -2,8 +2,11 @@
 // again.
 #include "src/window.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -377,6 +380,26 @@ TEST_P(Windows, PagesAreExchangedInPlace) {
   });
 }
 
+// Against the rules, but never with the wrong memory: a window whose memory was freed is not taken for what
+// stands there next.
+TEST(WindowMemory, ForgetsWhatWasFreedUnderneath) {
+  constexpr std::size_t bytes = 16 * 4096;
+  const auto map = [](void* where, int flags) {
+    return ::mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  };
+  void* const memory = map(nullptr, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  exchange_pages(memory, bytes);
+  const std::uint64_t number = find_window(memory, bytes)->number;
+  ASSERT_EQ(map(memory, MAP_FIXED), memory);  // the allocator gave it back and took it again
+  std::byte* const middle = static_cast<std::byte*>(memory) + 4096;
+  exchange_pages(middle, 4096);
+  EXPECT_NE(find_window(middle, 4096)->number, number);
+  EXPECT_FALSE(find_window(memory, bytes).has_value());
+  exchange_pages_back(middle);
+  ::munmap(memory, bytes);
+}
+
 TEST(WindowMemory, ExchangesOnlyPrivateHeapMemory) {
   std::byte on_the_stack[16];
   static const int constant = 1;
@@ -385,6 +408,7 @@ TEST(WindowMemory, ExchangesOnlyPrivateHeapMemory) {
   EXPECT_THROW(exchange_pages(&constant, sizeof constant), Error) << "a file's pages";
   EXPECT_THROW(exchange_pages(window, 4096), Error) << "shared already";
   EXPECT_THROW(exchange_pages(window, std::size_t{1} << 40), Error) << "beyond all memory";
+  EXPECT_THROW(exchange_pages(window, std::numeric_limits<std::size_t>::max()), Error);
   EXPECT_THROW(exchange_pages_back(window), Error);
   std::byte* const heap = static_cast<std::byte*>(std::aligned_alloc(4096, 4 * 4096));
   void* const pages = exchange_pages(heap + 4096, 4096);

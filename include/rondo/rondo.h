@@ -166,10 +166,11 @@ RONDO_API rondoResult_t rondoMemFree(void* ptr);
  *  - no allocator gives the pages back underneath (MADV_DONTNEED would not zero them),
  *  - no forked child needs a copy of its own: it shares the pages with its parent.
  * Errors: memory that is not private heap memory (a stack, a file, shared memory, pages registered before).
- * Deregister before rondoCommDestroy, while no call that uses the memory is under way on any rank. */
+ * Deregister while no call that uses the memory is under way on any rank; also after comm was aborted or
+ * destroyed. */
 typedef struct rondoWindow* rondoWindow_t;
 #define RONDO_WIN_DEFAULT 0
-#define RONDO_WIN_EXCHANGE_PAGES 1
+#define RONDO_WIN_EXCHANGE_PAGES 0x100 /* no flag of NCCL */
 RONDO_API rondoResult_t rondoCommWindowRegister(rondoComm_t comm, void* buff, size_t size, rondoWindow_t* win,
                                                 int winFlags);
 RONDO_API rondoResult_t rondoCommWindowDeregister(rondoComm_t comm, rondoWindow_t win);

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -503,6 +504,7 @@ class Memory {
 
  private:
   static void* make(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     void* memory = nullptr;
     check(rondoMemAlloc(&memory, count * sizeof(T)));
     return memory;
