@@ -19,6 +19,7 @@
 #include "cli/topology.h"
 #include "include/rondo/rondo.h"
 #include "src/error.h"
+#include "src/network.h"
 #include "src/settings.h"
 
 namespace rondo {
@@ -45,7 +46,8 @@ Rows library_rows() {
           {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
           {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                         NLOHMANN_JSON_VERSION_PATCH)},
-          {"CLI11", CLI11_VERSION}};
+          {"CLI11", CLI11_VERSION},
+          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version()}};
 }
 
 Json machine_json() {
@@ -127,6 +129,10 @@ const std::vector<Variable>& variables() {
       {"RONDO_TIMEOUT", "deadline of a call and of the start", seconds},
       {"RONDO_STRICT", "a byte off the formula fails the call",
        [](const Settings& s) { return std::string(s.strict ? "1" : "0"); }},
+      {"RONDO_CHECK", "ranks of several hosts compare their calls",
+       [](const Settings& s) { return std::string(s.check ? "1" : "0"); }},
+      {"RONDO_NET_DEVICES", "UCX's network devices",
+       [](const Settings& s) { return s.net_devices.empty() ? std::string("all") : s.net_devices; }},
       {"RONDO_DEBUG", "what is logged to stderr", [](const Settings& s) { return s.debug; }}};
   return all;
 }

@@ -96,6 +96,11 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced) {
+  if (!has_ring(kind)) return Algorithm::direct;
+  return forced == Algorithm::automatic ? Algorithm::ring : forced;
+}
+
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {
   if (algorithm == Algorithm::ring) return make_ring(call, place);
   switch (call.kind) {

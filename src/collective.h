@@ -2,6 +2,7 @@
 // thread can keep any number of them going.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,10 +31,15 @@ struct Place {
   int rank;
   int size;
   Transport& transport;
-  std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t slice_bytes;    // a multiple of 8, so that slices hold whole elements of every type
+  std::span<const int> ring;  // the ranks in the order of the ring; empty: by number
 
-  int left() const { return (rank + size - 1) % size; }
-  int right() const { return (rank + 1) % size; }
+  int at(int position) const { return ring.empty() ? position : ring[static_cast<std::size_t>(position)]; }
+  int position(int of) const {
+    return ring.empty() ? of : static_cast<int>(std::find(ring.begin(), ring.end(), of) - ring.begin());
+  }
+  int left() const { return at((position(rank) + size - 1) % size); }
+  int right() const { return at((position(rank) + 1) % size); }
 };
 
 // Pure functions of what all ranks know: so ranks cannot choose differently. Ring or direct, for calls too
@@ -41,6 +47,9 @@ struct Place {
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
+
+// Between hosts: ring or direct, by the call's arguments alone.
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 
@@ -51,6 +60,8 @@ std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
 // Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
 std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+// For ranks that share no memory; where they do, that all have called is all that a barrier needs.
+std::unique_ptr<Collective> make_message_barrier(const Place& place);
 
 // ---- calls that peers' memory carries ----
 

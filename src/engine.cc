@@ -1,5 +1,6 @@
 #include "src/engine.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -40,6 +41,25 @@ class Registry {
     added_.notify_one();
   }
 
+  void add_listener(const std::shared_ptr<Communicator>& communicator) {
+    const std::lock_guard lock(mutex_);
+    listeners_.push_back(communicator);
+    listener_count_.store(listeners_.size(), std::memory_order_release);
+  }
+
+  void listen() {
+    if (listener_count_.load(std::memory_order_acquire) == 0) return;
+    std::vector<std::shared_ptr<Communicator>> all;
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(listeners_, [](const auto& one) { return one.expired(); });
+      listener_count_.store(listeners_.size(), std::memory_order_release);
+      for (const auto& one : listeners_)
+        if (auto communicator = one.lock()) all.push_back(std::move(communicator));
+    }
+    for (const auto& one : all) one->listen();
+  }
+
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
 
   // The communicators of all calls that are not done.
@@ -70,6 +90,8 @@ class Registry {
   bool has_thread_ = false;
   std::vector<std::shared_ptr<PendingCall>> calls_;
   std::atomic<std::size_t> count_{0};
+  std::vector<std::weak_ptr<Communicator>> listeners_;
+  std::atomic<std::size_t> listener_count_{0};
 };
 
 // Drives communicators until `finished` says so.
@@ -126,6 +148,7 @@ class Driver {
   }
 
   void sleep() {
+    Registry::instance().listen();
     std::vector<Doorbell*> bells;
     // New work in another thread rings no bell of ours: look again soon while others' calls are on our hands.
     std::chrono::nanoseconds most = others_.empty() ? std::chrono::nanoseconds(50ms) : 1ms;
@@ -139,13 +162,30 @@ class Driver {
       // Waits for a thread that is busy here: it may have looked before the nap was announced, and then
       // leave.
       if (progress(Communicator::IfBusy::wait)) return patience_.reset();
-      nap.sleep(most);
+      if (!sleep_at_networks(most)) nap.sleep(most);
     }
     others_.clear();                   // after the nap: we may be the last to hold the bells' memory
     turns_ = turns_between_looks - 1;  // look now
   }
 
+  // Polls the descriptors of those communicators that span hosts; false: there are none. A bell cannot wake
+  // us from there, so we look at the bells soon.
+  bool sleep_at_networks(std::chrono::nanoseconds most) const {
+    std::vector<pollfd> entries;
+    bool something_to_do = false;
+    each([&](Communicator& one) {
+      if (one.network_descriptor() < 0) return;
+      entries.push_back({one.network_descriptor(), POLLIN, 0});
+      something_to_do |= !one.arm_network();
+    });
+    if (entries.empty()) return false;
+    const timespec time{0, std::min<std::chrono::nanoseconds>(most, time_between_bells).count()};
+    if (!something_to_do) ::ppoll(entries.data(), entries.size(), &time, nullptr);
+    return true;
+  }
+
   static constexpr unsigned turns_between_looks = 256;
+  static constexpr std::chrono::nanoseconds time_between_bells = 500us;
   static constexpr auto time_between_looks = 10ms;
 
   Communicators own_, others_;
@@ -180,6 +220,15 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator) {
 }
 
 void keep_going(const std::shared_ptr<PendingCall>& call) { Registry::instance().add(call); }
+
+void keep_listening(const std::shared_ptr<Communicator>& communicator) {
+  Registry::instance().add_listener(communicator);
+}
+
+void listen_and_rest() {
+  Registry::instance().listen();
+  std::this_thread::sleep_for(100us);
+}
 
 void start_progress_thread() {
   Registry::instance().need_thread([] {

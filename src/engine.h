@@ -22,6 +22,11 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator);
 // not.
 void keep_going(const std::shared_ptr<PendingCall>& call);
 
+// Communicators over several hosts hear one another also when this process waits for something else.
+void keep_listening(const std::shared_ptr<Communicator>& communicator);
+// Lets all of them hear, and sleeps a moment.
+void listen_and_rest();
+
 // From now on a thread drives what keep_going() was told, also while nobody waits.
 void start_progress_thread();
 

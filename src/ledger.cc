@@ -16,9 +16,8 @@ class Expected {
 
   // To the right goes every chunk but the one that ends here (reduce-scatter) or would come full circle
   // (all-gather).
-  void ring() {
+  void ring(int right) {
     if (size_ == 1) return;
-    const int right = (rank_ + 1) % size_;
     switch (call_.kind) {
       case CallKind::reduce_scatter:
         add(right, all_chunks() - chunk(rank_));
@@ -107,11 +106,12 @@ class Expected {
   ByteCounts& to_;
 };
 
-void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, int size, ByteCounts& to) {
+void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, int size, int right,
+                          ByteCounts& to) {
   Expected expected(call, rank, size, to);
   switch (algorithm) {
     case Algorithm::ring:
-      return expected.ring();
+      return expected.ring(right);
     case Algorithm::windows:
       return expected.stored_on_windows();
     case Algorithm::slots:
@@ -136,7 +136,7 @@ std::uint64_t sum_of(const ByteCounts& counts) {
 
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
   ByteCounts to(static_cast<std::size_t>(size));
-  add_expected_payload(call.sizes(), algorithm, rank, size, to);
+  add_expected_payload(call.sizes(), algorithm, rank, size, (rank + 1) % size, to);
   return to;
 }
 
@@ -160,7 +160,7 @@ void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm alg
                   const Traffic& moved) {
   expected_.assign(static_cast<std::size_t>(size_), 0);
   expected_fetched_.assign(static_cast<std::size_t>(size_), 0);
-  add_expected_payload(call, algorithm, rank_, size_, expected_);
+  add_expected_payload(call, algorithm, rank_, size_, right_, expected_);
   add_expected_fetched(call, algorithm, rank_, size_, expected_fetched_);
   LedgerRow& row = row_of(scope, call.kind, algorithm)->second;
   ++row.calls;

@@ -16,6 +16,7 @@ namespace rondo {
 
 // Payload bytes that `rank` sends to each rank. The formulas of docs/algorithms.md, over the real chunk
 // sizes; written independently of the schedules, so that the two can be held against one another.
+// In the ring ranks stand by number.
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size);
 // Payload bytes that `rank` reads straight from each rank's memory.
 ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size);
@@ -40,8 +41,11 @@ struct LedgerRow {
 // to their end: they are guarded by the mutex of whoever books, which is held already where a call is booked.
 class Ledger {
  public:
+  // right: the rank's right neighbour in the ring.
+  Ledger(int rank, int size, bool strict, std::mutex& mutex, int right)
+      : rank_(rank), size_(size), right_(right), strict_(strict), mutex_(mutex), refused_(size) {}
   Ledger(int rank, int size, bool strict, std::mutex& mutex)
-      : rank_(rank), size_(size), strict_(strict), mutex_(mutex), refused_(size) {}
+      : Ledger(rank, size, strict, mutex, (rank + 1) % size) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -72,7 +76,7 @@ class Ledger {
   Rows::iterator row_of(const std::string& scope, CallKind kind, Algorithm algorithm);
   void check(Algorithm algorithm, const Traffic& moved) const;
 
-  int rank_, size_;
+  int rank_, size_, right_;
   bool strict_;
   std::vector<std::string> scopes_;
   std::mutex& mutex_;  // of what stands below

@@ -29,9 +29,11 @@ class Network : public Transport {
   virtual bool has_transfers(int peer) const = 0;
   // Whether this rank and the peer have had to do with one another.
   virtual bool knows(int peer) const = 0;
+  // The peer has gone as it should: what it sent may still be received, and nothing be sent to it.
+  virtual void set_gone(int peer) = 0;
 
-  // Moves on until all that was sent and told has left, or the deadline.
-  virtual void flush(Deadline deadline) = 0;
+  // Moves on until all that was sent and told has left (true), or the deadline.
+  virtual bool flush(Deadline deadline) = 0;
   // Ends all transfers as they are: their memory is the caller's again. Nothing may be posted afterwards.
   virtual void abandon() = 0;
 

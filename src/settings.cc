@@ -68,6 +68,14 @@ std::string debug_level() {
   bad_value("RONDO_DEBUG", *value, "off, error, warn, info, debug or trace");
 }
 
+// Which of them there are is known when a communicator over several hosts is made.
+std::string device_list() {
+  const auto value = variable("RONDO_NET_DEVICES");
+  if (value && value->empty())
+    bad_value("RONDO_NET_DEVICES", *value, "names of network devices, such as eth0,eth1");
+  return value.value_or("");
+}
+
 std::string needed(const char* name) {
   const auto value = variable(name);
   if (!value)
@@ -117,6 +125,8 @@ Settings Settings::from_environment() {
                                       "a whole number of bytes from 0 to 1073741824", 0);
   settings.timeout = seconds("RONDO_TIMEOUT", settings.timeout);
   settings.strict = flag("RONDO_STRICT", settings.strict);
+  settings.check = flag("RONDO_CHECK", settings.check);
+  settings.net_devices = device_list();
   settings.debug = debug_level();
   return settings;
 }

@@ -23,7 +23,9 @@ struct Settings {
   std::size_t staging_bytes = 1024 * 1024;     // RONDO_STAGING_BYTES: each rank's staging area; 0: none
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
-  std::string debug = "warn";                         // RONDO_DEBUG
+  bool check = false;          // RONDO_CHECK: ranks of several hosts compare their calls before a byte moves
+  std::string net_devices;     // RONDO_NET_DEVICES: of UCX, "a,b"; empty: all
+  std::string debug = "warn";  // RONDO_DEBUG
 
   static Settings from_environment();
 };

@@ -3,15 +3,20 @@
 // sent.
 #include <ucp/api/ucp.h>
 #include <ucs/debug/debug.h>
+#include <ucs/debug/log_def.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <list>
 
 #include "src/error.h"
+#include "src/log.h"
 #include "src/network.h"
 #include "transports/ucx_devices.h"
 
@@ -26,6 +31,27 @@ using namespace std::chrono_literals;
   return true;
 }();
 
+// What UCX has to say goes where Rondo's own messages go. Its errors are none of the user's: that a peer has
+// died is told by Rondo.
+ucs_log_func_rc_t take_message(const char*, unsigned, const char*, ucs_log_level_t level,
+                               const ucs_log_component_config_t*, const char* format, va_list arguments) {
+  std::array<char, 512> text;
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  if (level == UCS_LOG_LEVEL_FATAL)
+    logger().error("UCX: {}", text.data());
+  else if (level <= UCS_LOG_LEVEL_WARN)
+    logger().info("UCX: {}", text.data());
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+void take_messages() {
+  static const bool taken = [] {
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(take_message);
+    return true;
+  }();
+  (void)taken;
+}
+
 void need(ucs_status_t status, const char* doing) {
   if (status != UCS_OK) fail(ErrorKind::system, "UCX, {}: {}", doing, ucs_status_string(status));
 }
@@ -39,6 +65,7 @@ using Context = std::unique_ptr<ucp_context, Destroy<ucp_context, ucp_cleanup>>;
 using Worker = std::unique_ptr<ucp_worker, Destroy<ucp_worker, ucp_worker_destroy>>;
 
 Context make_context(const std::string& devices) {
+  take_messages();
   ucp_config_t* raw = nullptr;
   need(ucp_config_read(nullptr, nullptr, &raw), "reading its settings");
   const Config config(raw);
@@ -99,6 +126,8 @@ void receive_ended(void* request, ucs_status_t status, const ucp_tag_recv_info_t
 struct Stream {
   std::deque<Transfer> transfers;
   std::uint64_t posted = 0, ended = 0;
+  void* flush = nullptr;            // UCX's request, while what was sent is leaving
+  std::uint64_t flushed_until = 0;  // what had been posted when the flush was asked for
 };
 
 // A word on its way. UCX reads it until it says that it is done.
@@ -111,6 +140,7 @@ struct OutgoingWord {
 struct Peer {
   std::vector<std::byte> address;
   ucp_ep_h endpoint = nullptr;  // made at the first transfer either way: it also tells of the peer's end
+  bool introduced = false;      // both sides know of the connection
   bool lost = false;
 };
 
@@ -137,6 +167,11 @@ class UcxNetwork : public Network {
     abandon();
     close_all([](const Peer&) { return true; });
     drop_unexpected();
+    if (flush(Deadline::after(closing_time))) return;
+    // UCX 1.13 ends the program when a worker ends that still waits to answer somebody's connection.
+    logger().info("a connection of rank {} does not end: what UCX holds for it stays", rank_);
+    [[maybe_unused]] const auto* worker = worker_.release();
+    [[maybe_unused]] const auto* context = context_.release();
   }
   UcxNetwork(const UcxNetwork&) = delete;
   UcxNetwork& operator=(const UcxNetwork&) = delete;
@@ -180,7 +215,7 @@ class UcxNetwork : public Network {
   Traffic& traffic() override { return traffic_; }
 
   void tell(int peer, Bytes word) override {
-    if (at(peer).lost) return;
+    if (!connect(peer)) return;
     std::erase_if(words_out_, [](const OutgoingWord& old) { return old.request == nullptr; });
     OutgoingWord& out = words_out_.emplace_back(OutgoingWord{rank_, {word.begin(), word.end()}});
     ucp_request_param_t param{};
@@ -191,7 +226,7 @@ class UcxNetwork : public Network {
       static_cast<OutgoingWord*>(told)->request = nullptr;
     };
     param.user_data = &out;
-    void* request = ucp_am_send_nbx(endpoint_of(peer), word_id, &out.from, sizeof out.from, out.text.data(),
+    void* request = ucp_am_send_nbx(at(peer).endpoint, word_id, &out.from, sizeof out.from, out.text.data(),
                                     out.text.size(), &param);
     if (UCS_PTR_IS_PTR(request)) out.request = request;
     if (UCS_PTR_IS_ERR(request)) at(peer).lost = true;
@@ -201,18 +236,19 @@ class UcxNetwork : public Network {
   bool lost(int peer) const override { return peers_[static_cast<std::size_t>(peer)].lost; }
   bool knows(int peer) const override { return peers_[static_cast<std::size_t>(peer)].endpoint != nullptr; }
   bool has_transfers(int peer) const override {
-    const std::size_t first = static_cast<std::size_t>(peer) * channel_count * 2;
-    for (std::size_t index = first; index < first + channel_count * 2; ++index)
-      if (!streams_[index].transfers.empty()) return true;
-    return false;
+    return any_stream(peer, [](const Stream& stream) { return !stream.transfers.empty(); });
   }
 
-  void flush(Deadline deadline) override {
+  void set_gone(int peer) override { at(peer).lost = true; }
+
+  bool flush(Deadline deadline) override {
     ucp_request_param_t param{};
     void* request = ucp_worker_flush_nbx(worker_.get(), &param);
-    if (!UCS_PTR_IS_PTR(request)) return;
+    if (!UCS_PTR_IS_PTR(request)) return true;
     while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed()) turn_over();
+    const bool complete = ucp_request_check_status(request) != UCS_INPROGRESS;
     ucp_request_free(request);
+    return complete;
   }
 
   void abandon() override {
@@ -220,9 +256,13 @@ class UcxNetwork : public Network {
       for (Transfer& transfer : streams_[index].transfers)
         if (is_receive(index) && transfer.request != nullptr)
           ucp_request_cancel(worker_.get(), transfer.request);
+    turn_over();
     // Sends, and receives whose data are coming in already, end with their connection.
-    close_all([this](const Peer& peer) { return has_transfers(static_cast<int>(&peer - peers_.data())); });
-    for (auto& stream : streams_) stream.transfers.clear();
+    close_all([this](const Peer& peer) { return is_in_use(static_cast<int>(&peer - peers_.data())); });
+    for (Stream& stream : streams_) {
+      stream.transfers.clear();
+      if (stream.flush != nullptr) ucp_request_free(std::exchange(stream.flush, nullptr));
+    }
     busy_.clear();
   }
 
@@ -231,14 +271,28 @@ class UcxNetwork : public Network {
 
  private:
   static constexpr unsigned word_id = 1;
-  static constexpr auto closing_time = 1s;
+  static constexpr auto closing_time = 500ms;
 
   static bool is_receive(std::size_t index) { return index % 2 == 1; }
   Peer& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
 
-  ucp_ep_h endpoint_of(int peer) {
+  template <typename Has>
+  bool any_stream(int peer, Has has) const {
+    const auto first = streams_.begin() + peer * channel_count * 2;
+    return std::any_of(first, first + channel_count * 2, has);
+  }
+  // Whether UCX may still read or write a transfer's memory.
+  bool is_in_use(int peer) const {
+    return any_stream(peer, [](const Stream& stream) {
+      return std::any_of(stream.transfers.begin(), stream.transfers.end(),
+                         [](const Transfer& transfer) { return !transfer.ended; });
+    });
+  }
+
+  // Whether there is an endpoint, or one could be made.
+  bool connect(int peer) {
     Peer& there = at(peer);
-    if (there.endpoint != nullptr) return there.endpoint;
+    if (there.lost || there.endpoint != nullptr) return !there.lost;
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -246,18 +300,18 @@ class UcxNetwork : public Network {
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = [](void* lost, ucp_ep_h, ucs_status_t) { static_cast<Peer*>(lost)->lost = true; };
     params.err_handler.arg = &there;
-    const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &there.endpoint);
-    if (status != UCS_OK) {
-      there.endpoint = nullptr;
-      fail(ErrorKind::remote, "no connection to rank {}: {}", peer, ucs_status_string(status));
-    }
-    return there.endpoint;
+    ucp_ep_h endpoint = nullptr;
+    if (ucp_ep_create(worker_.get(), &params, &endpoint) == UCS_OK)
+      there.endpoint = endpoint;
+    else
+      there.lost = true;
+    return !there.lost;
   }
 
   Ticket post(int peer, Channel channel, std::span<const Extent> extents, ByteClass byte_class, bool send) {
     const std::size_t bytes = total_bytes(extents);
     if (bytes == 0) return {};
-    const ucp_ep_h endpoint = endpoint_of(peer);
+    const bool connected = connect(peer);
     const auto index =
         static_cast<std::size_t>((peer * channel_count + static_cast<int>(channel)) * 2 + (send ? 0 : 1));
     Stream& stream = streams_[index];
@@ -274,10 +328,14 @@ class UcxNetwork : public Network {
     param.datatype = whole ? ucp_dt_make_contig(1) : ucp_dt_make_iov();
     void* const buffer = whole ? transfer.pieces[0].buffer : transfer.pieces.data();
     const std::size_t count = whole ? bytes : transfer.pieces.size();
+    if (send && !connected) {
+      transfer.end(UCS_ERR_UNREACHABLE, 0);
+      return {static_cast<int>(index), ++stream.posted};
+    }
     void* request = nullptr;
     if (send) {
       param.cb.send = send_ended;
-      request = ucp_tag_send_nbx(endpoint, buffer, count, tag(rank_, channel), &param);
+      request = ucp_tag_send_nbx(at(peer).endpoint, buffer, count, tag(rank_, channel), &param);
     } else {
       // UCX 1.13 tells the length of what came at once only to a callback, which may be called in here.
       param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -305,9 +363,9 @@ class UcxNetwork : public Network {
   // Books the transfers that have ended, in the order of the stream.
   bool settle(Stream& stream) {
     bool moved = false;
+    const bool receive = is_receive(static_cast<std::size_t>(&stream - streams_.data()));
     while (!stream.transfers.empty() && stream.transfers.front().ended) {
       const Transfer& transfer = stream.transfers.front();
-      const bool receive = is_receive(static_cast<std::size_t>(&stream - streams_.data()));
       if (receive && (transfer.status == UCS_ERR_MESSAGE_TRUNCATED ||
                       (transfer.status == UCS_OK && transfer.received != transfer.bytes)))
         fail(ErrorKind::invalid_usage,
@@ -319,12 +377,31 @@ class UcxNetwork : public Network {
         at(transfer.peer).lost = true;
         break;
       }
+      if (!receive && stream.transfers.size() == 1 && !has_left(stream, transfer.peer)) break;
       if (!receive) traffic_.count(transfer.byte_class, transfer.peer, transfer.bytes);
       stream.transfers.pop_front();
       ++stream.ended;
       moved = true;
     }
     return moved;
+  }
+
+  // What UCX has taken may still stand in a buffer of its own until somebody drives it, which nobody may do
+  // once the call is over. So the last send of a stream ends when all have left. The first flush waits for
+  // the peer to answer the connection, which it may not do before its next call: that one we do not wait for.
+  bool has_left(Stream& stream, int peer) {
+    if (at(peer).lost) return true;  // a peer that got what it wanted may have ended meanwhile
+    if (stream.flush == nullptr) {
+      ucp_request_param_t param{};
+      void* request = ucp_ep_flush_nbx(at(peer).endpoint, &param);
+      if (!UCS_PTR_IS_PTR(request)) return true;
+      stream.flush = request;
+      stream.flushed_until = stream.posted;
+    }
+    if (ucp_request_check_status(stream.flush) == UCS_INPROGRESS) return !at(peer).introduced;
+    ucp_request_free(std::exchange(stream.flush, nullptr));
+    at(peer).introduced = true;
+    return stream.flushed_until == stream.posted;
   }
 
   static ucs_status_t word_came(void* self, const void* header, std::size_t header_bytes, void* data,
