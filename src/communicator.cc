@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "src/engine.h"
 #include "src/log.h"
@@ -40,7 +41,7 @@ std::shared_ptr<Communicator> Communicator::create(MeetingPlace place, int rank,
   std::shared_ptr<Communicator> made;
   together(*rendezvous, "making the communicator", deadline,
            [&] { made = std::make_shared<Communicator>(std::move(membership), std::move(options)); });
-  if (made->network_descriptor() >= 0) keep_listening(made);
+  if (made->membership_.network) keep_listening(*made);
   return made;
 }
 
@@ -73,6 +74,7 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
 }
 
 Communicator::~Communicator() {
+  if (membership_.network) stop_listening(*this);
   if (fork_generation() == generation_)
     leave();
   else  // The connections are the parent's: a child that closed them would disturb it.
@@ -90,7 +92,7 @@ void Communicator::leave() {
   }
   const Deadline deadline = Deadline::after(timeout());
   for (bool moved = true; !farewell_is_over(moved) && !deadline.passed();)
-    if (!moved) listen_and_rest();
+    if (!moved) std::this_thread::sleep_for(100us);
 }
 
 bool Communicator::farewell_is_over(bool& moved) {
@@ -98,14 +100,13 @@ bool Communicator::farewell_is_over(bool& moved) {
   return failure_told() || far_->all_have_answered(moved);
 }
 
-bool Communicator::listen() {
+void Communicator::listen() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !pending_.empty() || error_) return false;
+  if (!lock || !pending_.empty() || error_) return;
   try {
-    return membership_.network->progress();
+    membership_.network->progress();
   } catch (const Error& error) {
     break_off(error);
-    return true;
   }
 }
 
@@ -601,8 +602,16 @@ std::string Communicator::late_ranks(const PendingCall& head) const {
     std::sort(late.begin(), late.end());
   }
   if (late.empty()) return silent.empty() ? "; all ranks have made this call" : silent;
-  return fmt::format("; {} {} not made this call (number {}){}", list_of_ranks(late),
-                     late.size() == 1 ? "has" : "have", head.sequence, silent);
+  return fmt::format("; {} {} not made this call (number {}){}", who(late), late.size() == 1 ? "has" : "have",
+                     head.sequence, silent);
+}
+
+// Names ranks, with their hosts where there are several.
+std::string Communicator::who(const std::vector<int>& ranks) const {
+  if (!far_) return list_of_ranks(ranks);
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(membership_.hosts.description(rank));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A peer that ended after its part of the call was done has hurt nobody: so look whether it lives before what
@@ -610,15 +619,17 @@ std::string Communicator::late_ranks(const PendingCall& head) const {
 void Communicator::need_live_peers(const PendingCall& head) const {
   if (far_) far_->need_reachable();
   for (int place = 0; place < local_size_; ++place) {
-    const auto peer = static_cast<std::size_t>(neighbour(place));
-    const auto& process = membership_.peers[peer];
+    const int peer = neighbour(place);
+    const auto& process = membership_.peers[static_cast<std::size_t>(peer)];
     const bool died = process && !process->alive();
     const bool left = membership_.segment->rank(place).left.load(std::memory_order_acquire) != 0;
     if (!(died || left) || !waits_for(head, place)) continue;
     transport_->progress();
     if (head.collective && (head.collective->step() || !waits_for(head, place))) continue;
-    if (died) fail(ErrorKind::remote, "rank {} (process {}) has died", peer, membership_.processes[peer].pid);
-    fail(ErrorKind::remote, "rank {} has destroyed the communicator", peer);
+    if (died)
+      fail(ErrorKind::remote, "{} (process {}) has died", who({peer}),
+           membership_.processes[static_cast<std::size_t>(peer)].pid);
+    fail(ErrorKind::remote, "{} has destroyed the communicator", who({peer}));
   }
 }
 

@@ -98,8 +98,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // one. arm_network() says no where there is something to do already.
   int network_descriptor() const;
   bool arm_network() const;
-  // Between calls: hears what ranks on other hosts tell. True if anything moved.
-  bool listen();
+  // Between calls: takes and answers what ranks on other hosts tell.
+  void listen();
 
  private:
   using Lock = std::lock_guard<std::mutex>;
@@ -141,6 +141,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void tell_failure(const Error& error);
   void write_failure(int rank, const Error& error);
   std::string late_ranks(const PendingCall& head) const;
+  std::string who(const std::vector<int>& ranks) const;
   void need_live_peers(const PendingCall& head) const;
   bool waits_for(const PendingCall& head, int place) const;
   void ring_neighbours() const;

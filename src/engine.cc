@@ -41,23 +41,23 @@ class Registry {
     added_.notify_one();
   }
 
-  void add_listener(const std::shared_ptr<Communicator>& communicator) {
-    const std::lock_guard lock(mutex_);
-    listeners_.push_back(communicator);
-    listener_count_.store(listeners_.size(), std::memory_order_release);
+  void add_listener(Communicator& communicator, void (*body)()) {
+    const std::lock_guard lock(listeners_mutex_);
+    listeners_.push_back(&communicator);
+    listener_added_.notify_one();
+    if (!std::exchange(has_listening_thread_, true)) std::thread(body).detach();
+  }
+
+  // Returns when nobody uses it here any more.
+  void remove_listener(Communicator& communicator) {
+    const std::lock_guard lock(listeners_mutex_);
+    std::erase(listeners_, &communicator);
   }
 
   void listen() {
-    if (listener_count_.load(std::memory_order_acquire) == 0) return;
-    std::vector<std::shared_ptr<Communicator>> all;
-    {
-      const std::lock_guard lock(mutex_);
-      std::erase_if(listeners_, [](const auto& one) { return one.expired(); });
-      listener_count_.store(listeners_.size(), std::memory_order_release);
-      for (const auto& one : listeners_)
-        if (auto communicator = one.lock()) all.push_back(std::move(communicator));
-    }
-    for (const auto& one : all) one->listen();
+    std::unique_lock lock(listeners_mutex_);
+    listener_added_.wait(lock, [&] { return !listeners_.empty(); });
+    for (Communicator* one : listeners_) one->listen();
   }
 
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
@@ -90,8 +90,11 @@ class Registry {
   bool has_thread_ = false;
   std::vector<std::shared_ptr<PendingCall>> calls_;
   std::atomic<std::size_t> count_{0};
-  std::vector<std::weak_ptr<Communicator>> listeners_;
-  std::atomic<std::size_t> listener_count_{0};
+
+  std::mutex listeners_mutex_;
+  std::condition_variable listener_added_;
+  bool has_listening_thread_ = false;
+  std::vector<Communicator*> listeners_;
 };
 
 // Drives communicators until `finished` says so.
@@ -148,7 +151,6 @@ class Driver {
   }
 
   void sleep() {
-    Registry::instance().listen();
     std::vector<Doorbell*> bells;
     // New work in another thread rings no bell of ours: look again soon while others' calls are on our hands.
     std::chrono::nanoseconds most = others_.empty() ? std::chrono::nanoseconds(50ms) : 1ms;
@@ -221,14 +223,17 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator) {
 
 void keep_going(const std::shared_ptr<PendingCall>& call) { Registry::instance().add(call); }
 
-void keep_listening(const std::shared_ptr<Communicator>& communicator) {
-  Registry::instance().add_listener(communicator);
+void keep_listening(Communicator& communicator) {
+  Registry::instance().add_listener(communicator, [] {
+    constexpr auto time_between = 10ms;
+    while (true) {
+      std::this_thread::sleep_for(time_between);
+      Registry::instance().listen();
+    }
+  });
 }
 
-void listen_and_rest() {
-  Registry::instance().listen();
-  std::this_thread::sleep_for(100us);
-}
+void stop_listening(Communicator& communicator) { Registry::instance().remove_listener(communicator); }
 
 void start_progress_thread() {
   Registry::instance().need_thread([] {

@@ -1,6 +1,6 @@
 // Keeps calls going. Whoever waits for a call drives it, and with it every other call that was started and
 // not waited for yet, of any communicator of this process: so calls may be waited for in any order. A thread
-// of its own exists only once streams are used.
+// of its own exists only once streams are used, another once a communicator spans hosts.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,10 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator);
 // not.
 void keep_going(const std::shared_ptr<PendingCall>& call);
 
-// Communicators over several hosts hear one another also when this process waits for something else.
-void keep_listening(const std::shared_ptr<Communicator>& communicator);
-// Lets all of them hear, and sleeps a moment.
-void listen_and_rest();
+// Between hosts somebody must take what comes, answer, and push on what UCX still holds, also while the
+// program does something else: until stop_listening() a thread does so now and then.
+void keep_listening(Communicator& communicator);
+void stop_listening(Communicator& communicator);
 
 // From now on a thread drives what keep_going() was told, also while nobody waits.
 void start_progress_thread();

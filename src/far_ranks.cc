@@ -111,8 +111,7 @@ std::string FarRanks::silent() const {
     if (at(peer).asked && !at(peer).answer) names.push_back(hosts_.description(peer));
   });
   if (names.empty()) return "";
-  return fmt::format("; no word from {}: {} in no call of Rondo, or cannot be reached",
-                     fmt::join(names, ", "), names.size() == 1 ? "it is" : "they are");
+  return fmt::format("; no word from {}: stopped, or cannot be reached", fmt::join(names, ", "));
 }
 
 }  // namespace rondo

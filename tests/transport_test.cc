@@ -1,4 +1,5 @@
 // The conformance suite of transports: order, bounds, uneven sizes, both directions at once.
+#include <csignal>
 #include <random>
 
 #include "src/network.h"
@@ -201,6 +202,15 @@ INSTANTIATE_TEST_SUITE_P(All, Transports, ::testing::ValuesIn(setups()), [](cons
   return fmt::format("{}_{}_{}", info.param.over == Over::ucx ? "ucx" : "shm", info.param.stream_bytes,
                      info.param.kind == RanksAre::processes ? "processes" : "threads");
 });
+
+// UCX takes signals for itself when it is loaded.
+TEST(Ucx, LeavesTheProgramItsSignals) {
+  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) {
+    struct sigaction action {};
+    ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
+    EXPECT_EQ(action.sa_handler, SIG_DFL) << "signal " << signal;
+  }
+}
 
 }  // namespace
 }  // namespace rondo::test

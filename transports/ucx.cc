@@ -72,6 +72,9 @@ Context make_context(const std::string& devices) {
   // Shared memory would pass by the wire between namespaces of one machine; within a host we have our own.
   if (std::getenv("UCX_TLS") == nullptr)
     need(ucp_config_modify(config.get(), "TLS", "^shm,self"), "choosing transports");
+  // Else a connection to a host that is not there any more would keep its caller for minutes.
+  if (std::getenv("UCX_TCP_CONN_NB") == nullptr)
+    need(ucp_config_modify(config.get(), "CONN_NB", "y"), "choosing how to connect");
   if (!devices.empty()) {
     need_network_devices(devices);
     need(ucp_config_modify(config.get(), "NET_DEVICES", devices.c_str()), "choosing devices");
@@ -126,8 +129,6 @@ void receive_ended(void* request, ucs_status_t status, const ucp_tag_recv_info_t
 struct Stream {
   std::deque<Transfer> transfers;
   std::uint64_t posted = 0, ended = 0;
-  void* flush = nullptr;            // UCX's request, while what was sent is leaving
-  std::uint64_t flushed_until = 0;  // what had been posted when the flush was asked for
 };
 
 // A word on its way. UCX reads it until it says that it is done.
@@ -140,7 +141,6 @@ struct OutgoingWord {
 struct Peer {
   std::vector<std::byte> address;
   ucp_ep_h endpoint = nullptr;  // made at the first transfer either way: it also tells of the peer's end
-  bool introduced = false;      // both sides know of the connection
   bool lost = false;
 };
 
@@ -259,10 +259,7 @@ class UcxNetwork : public Network {
     turn_over();
     // Sends, and receives whose data are coming in already, end with their connection.
     close_all([this](const Peer& peer) { return is_in_use(static_cast<int>(&peer - peers_.data())); });
-    for (Stream& stream : streams_) {
-      stream.transfers.clear();
-      if (stream.flush != nullptr) ucp_request_free(std::exchange(stream.flush, nullptr));
-    }
+    for (Stream& stream : streams_) stream.transfers.clear();
     busy_.clear();
   }
 
@@ -377,31 +374,12 @@ class UcxNetwork : public Network {
         at(transfer.peer).lost = true;
         break;
       }
-      if (!receive && stream.transfers.size() == 1 && !has_left(stream, transfer.peer)) break;
       if (!receive) traffic_.count(transfer.byte_class, transfer.peer, transfer.bytes);
       stream.transfers.pop_front();
       ++stream.ended;
       moved = true;
     }
     return moved;
-  }
-
-  // What UCX has taken may still stand in a buffer of its own until somebody drives it, which nobody may do
-  // once the call is over. So the last send of a stream ends when all have left. The first flush waits for
-  // the peer to answer the connection, which it may not do before its next call: that one we do not wait for.
-  bool has_left(Stream& stream, int peer) {
-    if (at(peer).lost) return true;  // a peer that got what it wanted may have ended meanwhile
-    if (stream.flush == nullptr) {
-      ucp_request_param_t param{};
-      void* request = ucp_ep_flush_nbx(at(peer).endpoint, &param);
-      if (!UCS_PTR_IS_PTR(request)) return true;
-      stream.flush = request;
-      stream.flushed_until = stream.posted;
-    }
-    if (ucp_request_check_status(stream.flush) == UCS_INPROGRESS) return !at(peer).introduced;
-    ucp_request_free(std::exchange(stream.flush, nullptr));
-    at(peer).introduced = true;
-    return stream.flushed_until == stream.posted;
   }
 
   static ucs_status_t word_came(void* self, const void* header, std::size_t header_bytes, void* data,
