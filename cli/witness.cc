@@ -56,28 +56,32 @@ double WitnessRow::unexplained() const {
 
 Witness::Witness(Communicator& communicator)
     : communicator_(communicator), ledger_before_(communicator.size()) {
+  const LedgerScope scope(communicator.ledger(), report_scope);
   communicator.run(barrier_call());
   ledger_before_ = communicator.ledger().total();
   before_ = InterfaceCounters::now();
   communicator.run(barrier_call());
 }
 
-std::vector<WitnessRow> Witness::rows() const {
+void Witness::stop() {
+  const LedgerScope scope(communicator_.ledger(), report_scope);
   communicator_.run(barrier_call());
-  const ByteCounts sent = sent_since(ledger_before_, communicator_.ledger().total());
+  sent_ = sent_since(ledger_before_, communicator_.ledger().total());
   const InterfaceCounters now = InterfaceCounters::now();
-  const InterfaceCounters mine{now.sent_bytes - before_.sent_bytes, now.sent_packets - before_.sent_packets,
-                               now.received_bytes - before_.received_bytes,
-                               now.received_packets - before_.received_packets};
+  counters_ = {now.sent_bytes - before_.sent_bytes, now.sent_packets - before_.sent_packets,
+               now.received_bytes - before_.received_bytes, now.received_packets - before_.received_packets};
+}
+
+std::vector<WitnessRow> Witness::rows() const {
   const Hosts& hosts = communicator_.hosts();
   std::vector<WitnessRow> rows;
   for (std::size_t host = 0; host < hosts.ranks.size(); ++host)
     for (const auto direction : {WitnessRow::Direction::sent, WitnessRow::Direction::received})
       rows.push_back({static_cast<std::int64_t>(host), direction, 0, 0, 0});
-  const std::vector<std::string> texts = gather_bytes(communicator_, statement(mine, sent));
+  const std::vector<std::string> texts = gather_bytes(communicator_, statement(counters_, sent_));
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     InterfaceCounters counters;
-    ByteCounts to(sent.size());
+    ByteCounts to(sent_.size());
     const std::string& text = texts[static_cast<std::size_t>(rank)];
     std::memcpy(&counters, text.data(), sizeof counters);
     std::memcpy(to.data(), text.data() + sizeof counters, to.size() * sizeof to[0]);

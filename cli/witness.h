@@ -29,16 +29,20 @@ struct WitnessRow {
   double unexplained() const;
 };
 
-// From its making on to rows(), both of which all ranks call at once. Nothing else may use the interfaces.
+// From its making on to stop(), with no reset of the ledger between. All ranks call everything together.
+// Nothing else may use the interfaces.
 class Witness {
  public:
   explicit Witness(Communicator& communicator);
+  void stop();
   std::vector<WitnessRow> rows() const;
 
  private:
   Communicator& communicator_;
   Traffic ledger_before_;
   InterfaceCounters before_;
+  ByteCounts sent_;             // between the two, by peer
+  InterfaceCounters counters_;  // between the two
 };
 
 }  // namespace rondo

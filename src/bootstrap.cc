@@ -217,7 +217,9 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
   const Hosts hosts = hosts_of(all);
-  std::vector<Introduction> here;
+  std::vector<Introduction> here, on_this_machine;
+  for (const Introduction& one : all)
+    if (one.process.boot == mine.process.boot) on_this_machine.push_back(one);
   for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
   const auto ranks = static_cast<int>(here.size());
   // Calls between hosts are not staged.
@@ -230,7 +232,7 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
                         {},
                         {},
                         false,
-                        more_ranks_than_cores(here)};
+                        more_ranks_than_cores(on_this_machine)};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)

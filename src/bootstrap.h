@@ -29,7 +29,7 @@ struct Membership {
   std::vector<std::shared_ptr<PeerProcess>> peers;  // by rank; null where there is nothing to watch
   std::vector<ProcessIdentity> processes;           // by rank
   bool windows;                                     // every rank can map every other's windows
-  bool oversubscribed;  // more ranks of this host than cores: whoever waits must give way
+  bool oversubscribed;  // more ranks of this machine than cores: whoever waits must give way
   std::unique_ptr<Network> network = nullptr;  // null: all ranks are on one host
   Hosts hosts = {};
   std::string address = {};  // this rank's, where the ranks met over a network

@@ -261,12 +261,13 @@ TEST_P(WitnessOnHosts, CountersOfTheKernelAreExplainedByTheLedger) {
   // Hosts of its own: others' farewells would be in the counters.
   const TestHosts hosts(hosts_of(GetParam()));
   run_on_hosts(hosts, GetParam(), [](Communicator& comm) {
-    const Witness witness(comm);
+    Witness witness(comm);
     for (const std::size_t count : {1'000'003u, 10'000u, 300'000u}) {
       std::vector<float> data(count, 1), all(count * static_cast<std::size_t>(comm.size()));
       comm.run(sum_call(comm, data));
       comm.run(all_gather_call(seat_of(comm), data.data(), all.data(), count, DataType::f32));
     }
+    witness.stop();
     for (const WitnessRow& row : witness.rows()) {
       EXPECT_GT(row.ledger, 10'000'000u);
       EXPECT_LT(row.unexplained(), 0.03)

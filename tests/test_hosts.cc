@@ -94,6 +94,11 @@ TestHosts::TestHosts(int count) : as_user_(::geteuid() != 0) {
                          "ip addr add {}/24 dev eth0 && ip link set eth0 up",
                          address(host)));
     }
+    // The kernel takes its time to call a link up, and UCX does not use one that is not.
+    for (const pid_t holder : holders_)
+      run_in(
+          holder, as_user_,
+          "for i in $(seq 500); do ip link show eth0 | grep -q 'state UP' && exit; sleep 0.01; done; exit 1");
   } catch (...) {
     let_go();
     throw;

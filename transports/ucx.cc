@@ -142,6 +142,7 @@ struct Peer {
   std::vector<std::byte> address;
   ucp_ep_h endpoint = nullptr;  // made at the first transfer either way: it also tells of the peer's end
   bool lost = false;
+  ucs_status_t unreachable = UCS_OK;  // why no endpoint could be made
 };
 
 class UcxNetwork : public Network {
@@ -298,10 +299,13 @@ class UcxNetwork : public Network {
     params.err_handler.cb = [](void* lost, ucp_ep_h, ucs_status_t) { static_cast<Peer*>(lost)->lost = true; };
     params.err_handler.arg = &there;
     ucp_ep_h endpoint = nullptr;
-    if (ucp_ep_create(worker_.get(), &params, &endpoint) == UCS_OK)
+    const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &endpoint);
+    if (status == UCS_OK) {
       there.endpoint = endpoint;
-    else
+    } else {
       there.lost = true;
+      there.unreachable = status;
+    }
     return !there.lost;
   }
 
@@ -309,6 +313,10 @@ class UcxNetwork : public Network {
     const std::size_t bytes = total_bytes(extents);
     if (bytes == 0) return {};
     const bool connected = connect(peer);
+    if (at(peer).unreachable != UCS_OK)
+      fail(ErrorKind::system,
+           "UCX finds no way from here to rank {}: {} (RONDO_NET_DEVICES, UCX_TLS, or a link that is down?)",
+           peer, ucs_status_string(at(peer).unreachable));
     const auto index =
         static_cast<std::size_t>((peer * channel_count + static_cast<int>(channel)) * 2 + (send ? 0 : 1));
     Stream& stream = streams_[index];
