@@ -2,9 +2,12 @@
 // counters as a second witness. (tests/collective_test.cc runs all collectives over hosts.)
 #include "src/hosts.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "cli/witness.h"
 #include "models/generator.h"
@@ -281,6 +284,45 @@ INSTANTIATE_TEST_SUITE_P(All, WitnessOnHosts,
                          ::testing::Values(Seating{0, 1}, Seating{0, 0, 1, 1}, Seating{0, 1, 1, 2, 2, 2},
                                            Seating{0, 1, 2, 3}),
                          [](const auto& info) { return fmt::format("{}", fmt::join(info.param, "")); });
+
+// Runs `rondo ledger` with these arguments as a launcher would on four ranks of two hosts. What rank 0
+// prints.
+std::string ledger_on_hosts(const TestHosts& hosts, const Seating& seating, const char* argument) {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Fd output(ends[0]);
+  Fd input(ends[1]);
+  std::string text;
+  std::jthread reader([&] {
+    char part[4096];
+    for (ssize_t got; (got = ::read(output.get(), part, sizeof part)) > 0;)
+      text.append(part, static_cast<std::size_t>(got));
+  });
+  run_processes(static_cast<int>(seating.size()), [&](int rank) {
+    hosts.enter(seating[static_cast<std::size_t>(rank)]);
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("WORLD_SIZE", std::to_string(seating.size()).c_str(), 1);
+    ::setenv("MASTER_ADDR", hosts.address(seating.front()).c_str(), 1);
+    ::setenv("RONDO_MASTER_PORT", "29500", 1);
+    ::dup2(input.get(), STDOUT_FILENO);
+    ::execl(std::getenv("RONDO_PROGRAM"), "rondo", "ledger", "--witness", argument, nullptr);
+    ADD_FAILURE() << "no program to run";
+  });
+  input.reset();
+  reader.join();
+  return text;
+}
+
+TEST_F(OverHosts, TheLedgerPrintsItsWitness) {
+  const TestHosts hosts(2);
+  const auto json = nlohmann::json::parse(ledger_on_hosts(hosts, {0, 0, 1, 1}, "--json"));
+  for (const char* model : {"qwen3 fsdp", "megatron tp"}) {
+    ASSERT_EQ(json["witness"][model].size(), 4u);
+    for (const auto& row : json["witness"][model]) EXPECT_LT(row["unexplained"].get<double>(), 0.03) << row;
+  }
+  const std::string text = ledger_on_hosts(hosts, {0, 0}, "--algo=ring");
+  EXPECT_NE(text.find("there is nothing to witness"), std::string::npos) << text;
+}
 
 }  // namespace
 }  // namespace rondo::test
