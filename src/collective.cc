@@ -96,9 +96,10 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 
-Algorithm choose_between_hosts(CallKind kind, Algorithm forced) {
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts) {
   if (!has_ring(kind)) return Algorithm::direct;
-  return forced == Algorithm::automatic ? Algorithm::ring : forced;
+  if (forced != Algorithm::automatic) return forced;
+  return has_hierarchy(kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {
@@ -123,6 +124,8 @@ std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorith
   return nullptr;
 }
 
-Reduction reduction_of(const Call& call, int size) { return {call.type, call.op, call.scalar, size}; }
+Reduction reduction_of(const Call& call, int size) {
+  return {call.type, call.op, call.scalar, call.divisor == 0 ? size : call.divisor};
+}
 
 }  // namespace rondo

@@ -48,8 +48,11 @@ Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
-// Between hosts: ring or direct, by the call's arguments alone.
-Algorithm choose_between_hosts(CallKind kind, Algorithm forced);
+// Between hosts: ring, direct, or hierarchy where the hosts have as many ranks each; by the call's arguments
+// alone.
+struct Hosts;
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts);
+bool has_hierarchy(CallKind kind, const Hosts& hosts);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 
@@ -60,6 +63,8 @@ std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
 // Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
 std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+// Direct within a host, rings between hosts.
+std::unique_ptr<Collective> make_hierarchy(const Call& call, const Place& place, const Hosts& hosts);
 // For ranks that share no memory; where they do, that all have called is all that a barrier needs.
 std::unique_ptr<Collective> make_message_barrier(const Place& place);
 

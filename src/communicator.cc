@@ -62,7 +62,7 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       ring_(membership_.network ? membership_.hosts.ring() : std::vector<int>()),
       place_{rank_, size_, *transport_, options_.settings.slice_bytes, ring_},
       staging_(*membership_.segment, local_rank_, local_size_, [this] { wake_after_store(); }),
-      ledger_(rank_, size_, options_.settings.strict, mutex_, place_.right()),
+      ledger_(rank_, size_, options_.settings.strict, mutex_, {place_.right(), &membership_.hosts}),
       // Goes on where the segment stands: at zero, when it is new.
       sequence_(own_lines().completed),
       slots_fit_(!membership_.network && size_ <= most_plain_ranks) {
@@ -379,7 +379,8 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
 
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (far_) {
-    head.algorithm = choose_between_hosts(head.call.kind, options_.settings.algorithm);
+    head.algorithm = choose_between_hosts(head.call.kind, options_.settings.algorithm, membership_.hosts);
+    if (head.algorithm == Algorithm::hierarchy) return make_hierarchy(head.call, place_, membership_.hosts);
     return head.call.kind == CallKind::barrier ? make_message_barrier(place_)
                                                : make_collective(head.call, head.algorithm, place_);
   }

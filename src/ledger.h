@@ -21,6 +21,13 @@ ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int
 // Payload bytes that `rank` reads straight from each rank's memory.
 ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size);
 
+struct Hosts;
+// Where a rank stands: its right neighbour in the ring, and who is on which host.
+struct Order {
+  int right;
+  const Hosts* hosts;  // null: all are on one
+};
+
 struct LedgerKey {
   std::string scope;
   CallKind kind;
@@ -41,11 +48,11 @@ struct LedgerRow {
 // to their end: they are guarded by the mutex of whoever books, which is held already where a call is booked.
 class Ledger {
  public:
-  // right: the rank's right neighbour in the ring.
-  Ledger(int rank, int size, bool strict, std::mutex& mutex, int right)
-      : rank_(rank), size_(size), right_(right), strict_(strict), mutex_(mutex), refused_(size) {}
+  Ledger(int rank, int size, bool strict, std::mutex& mutex, Order order)
+      : rank_(rank), size_(size), order_(order), strict_(strict), mutex_(mutex), refused_(size) {}
+  // All ranks on one host.
   Ledger(int rank, int size, bool strict, std::mutex& mutex)
-      : Ledger(rank, size, strict, mutex, (rank + 1) % size) {}
+      : Ledger(rank, size, strict, mutex, {(rank + 1) % size, nullptr}) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -76,7 +83,8 @@ class Ledger {
   Rows::iterator row_of(const std::string& scope, CallKind kind, Algorithm algorithm);
   void check(Algorithm algorithm, const Traffic& moved) const;
 
-  int rank_, size_, right_;
+  int rank_, size_;
+  Order order_;
   bool strict_;
   std::vector<std::string> scopes_;
   std::mutex& mutex_;  // of what stands below

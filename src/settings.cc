@@ -103,6 +103,8 @@ const char* name_of(Algorithm algorithm) {
       return "slots";
     case Algorithm::staged:
       return "staged";
+    case Algorithm::hierarchy:
+      return "hierarchy";
   }
   return "?";
 }

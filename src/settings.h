@@ -11,8 +11,8 @@ namespace rondo {
 
 // A setting forces ring or direct. Direct calls are carried out in one of four ways, with the same bits:
 // beside the descriptors where they are small (slots), on memory that peers can map (windows), through memory
-// set aside for this (staged), or over streams (direct).
-enum class Algorithm { automatic, ring, direct, slots, windows, staged };
+// set aside for this (staged), or over streams (direct). Between hosts there is a hierarchy of both besides.
+enum class Algorithm { automatic, ring, direct, slots, windows, staged, hierarchy };
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 

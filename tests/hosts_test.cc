@@ -77,13 +77,56 @@ std::uint64_t between_hosts(Communicator& comm, ByteClass byte_class) {
 // 2 hosts x 2 ranks: an all-reduce of S bytes by a ring sends 1.5 S over each edge, of which two join hosts.
 TEST_F(OverHosts, TheRingEntersEachHostOnceHoweverRanksAreNumbered) {
   for (const Seating& seating : {Seating{0, 0, 1, 1}, Seating{0, 1, 0, 1}, Seating{1, 0, 0, 1}}) {
-    run(seating, [](Communicator& comm) {
-      std::vector<float> data(40'000, 1);
-      comm.run(sum_call(comm, data));
-      EXPECT_EQ(data, std::vector<float>(40'000, 4));
-      EXPECT_EQ(between_hosts(comm, ByteClass::payload), 3u * 160'000);
-    });
+    run(
+        seating,
+        [](Communicator& comm) {
+          std::vector<float> data(40'000, 1);
+          comm.run(sum_call(comm, data));
+          EXPECT_EQ(data, std::vector<float>(40'000, 4));
+          EXPECT_EQ(between_hosts(comm, ByteClass::payload), 3u * 160'000);
+        },
+        test_options(Algorithm::ring));
   }
+}
+
+// The same, by hierarchy: as many bytes as between two hosts of one rank.
+TEST_F(OverHosts, AHierarchySendsEachByteBetweenHostsAsIfHostsWereRanks) {
+  run({0, 1, 1, 0}, [](Communicator& comm) {
+    std::vector<float> data(40'000, 1), all(160'000);
+    comm.run(sum_call(comm, data));
+    EXPECT_EQ(data, std::vector<float>(40'000, 4));
+    EXPECT_EQ(between_hosts(comm, ByteClass::payload), 2u * 160'000);
+    comm.ledger().reset();
+    comm.run(all_gather_call(seat_of(comm), data.data(), all.data(), 40'000, DataType::f32));
+    EXPECT_EQ(between_hosts(comm, ByteClass::payload), 4u * 160'000);
+    comm.ledger().reset();
+    comm.run(reduce_scatter_call(seat_of(comm), all.data(), data.data(), 40'000, DataType::f32, {}));
+    EXPECT_EQ(between_hosts(comm, ByteClass::payload), 4u * 160'000);
+  });
+}
+
+TEST_F(OverHosts, AHierarchyHasAllOperators) {
+  run({0, 0, 1, 1}, [](Communicator& comm) {
+    struct Case {
+      Operator op;
+      double (*expected)(double base);  // of the inputs base, base + 1, base + 2, base + 3
+    };
+    const float two = 2;
+    std::uint64_t factor = 0;
+    std::memcpy(&factor, &two, sizeof two);
+    for (const Case& one :
+         {Case{{ReduceOp::sum, 0}, [](double b) { return 4 * b + 6; }},
+          Case{{ReduceOp::avg, 0}, [](double b) { return b + 1.5; }},
+          Case{{ReduceOp::premul_sum, factor}, [](double b) { return 8 * b + 12; }},
+          Case{{ReduceOp::max, 0}, [](double b) { return b + 3; }},
+          Case{{ReduceOp::min, 0}, [](double b) { return b; }},
+          Case{{ReduceOp::prod, 0}, [](double b) { return b * (b + 1) * (b + 2) * (b + 3); }}}) {
+      TypedBuffer data(DataType::f32, 1003);
+      data.fill([&](std::size_t i) { return static_cast<double>(i % 5) + comm.rank(); });
+      comm.run(all_reduce_call(seat_of(comm), data.data(), data.data(), 1003, DataType::f32, one.op));
+      data.expect([&](std::size_t i) { return one.expected(static_cast<double>(i % 5)); });
+    }
+  });
 }
 
 TEST_F(OverHosts, BarriersHoldBackWhoComesEarly) {
