@@ -47,7 +47,7 @@ Rows library_rows() {
           {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                         NLOHMANN_JSON_VERSION_PATCH)},
           {"CLI11", CLI11_VERSION},
-          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version()}};
+          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"}};
 }
 
 Json machine_json() {
@@ -138,7 +138,8 @@ const std::vector<Variable>& variables() {
 }
 
 // What launchers set: no settings of a user, but his to know.
-const std::set<std::string> launch_variables{"RONDO_MASTER_PORT", "RONDO_SECRET", "RONDO_LISTEN_FD"};
+const std::set<std::string> launch_variables{"RONDO_MASTER_PORT", "RONDO_SECRET", "RONDO_LISTEN_FD",
+                                             "RONDO_COMM_ID"};
 
 std::string shown_value(const std::string& name, const std::string& value) {
   return name == "RONDO_SECRET" ? "(not shown)" : value;

@@ -49,7 +49,7 @@ int run_in_launched_world(std::optional<int> ranks, const CommunicatorOptions& o
   const LaunchEnvironment launch = LaunchEnvironment::read();
   if (ranks && *ranks != launch.size)
     fail(ErrorKind::invalid_argument,
-         "--ranks {}: this process is rank {} of {} of a launcher (WORLD_SIZE): expected {}, or no --ranks",
+         "--ranks {}: this process is rank {} of {} of a launcher: expected {}, or no --ranks",
          *ranks, launch.rank, launch.size, launch.size);
   run_rank(*Communicator::create(launch, options), body);
   return 0;
@@ -222,9 +222,8 @@ int run_forked(int ranks, const CommunicatorOptions& options, const RankBody& bo
 }  // namespace
 
 int run_local_ranks(std::optional<int> ranks, const CommunicatorOptions& options, const RankBody& body) {
-  const bool launched = std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr;
-  return launched ? run_in_launched_world(ranks, options, body)
-                  : run_forked(ranks.value_or(default_local_ranks), options, body);
+  return LaunchEnvironment::is_there() ? run_in_launched_world(ranks, options, body)
+                                       : run_forked(ranks.value_or(default_local_ranks), options, body);
 }
 
 }  // namespace rondo

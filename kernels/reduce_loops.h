@@ -69,27 +69,45 @@ template <typename V>
   return value;
 }
 
-// How elements are stored, and in what type they are accumulated.
+// How a vector of elements is stored, and the vectors in which its elements are accumulated.
+template <typename A, int vectors>
+struct Accumulators {
+  Vector<A> part[vectors];
+};
+
 template <typename T>
 struct Element {
   using Accumulator = T;
   using Stored = Vector<T>;
-  static Stored widen(Stored value) { return value; }
-  static Stored narrow(Stored value) { return value; }
+  using Wide = Accumulators<T, 1>;
+  static Wide widen(Stored value) { return {{value}}; }
+  static Stored narrow(const Wide& wide) { return wide.part[0]; }
 };
 
+// The elements at even places in one vector and those at odd places in another: so the 16-bit lanes need not
+// be spread out and packed again, which takes longer than the sums.
 template <>
 struct Element<BFloat16> {
   using Accumulator = float;
-  using Stored = Halves;
-  static Floats widen(Halves value) { return (Floats)(__builtin_convertvector(value, Words) << 16); }
-  // As to_bf16 in half.h.
-  static Halves narrow(Floats value) {
+  using Stored = Words;
+  using Wide = Accumulators<float, 2>;
+  static Wide widen(Words pairs) { return {{(Floats)(pairs << 16), (Floats)(pairs & 0xFFFF0000u)}}; }
+  static Words narrow(const Wide& wide) {
+    return (rounded(wide.part[0]) >> 16) | (rounded(wide.part[1]) & 0xFFFF0000u);
+  }
+
+ private:
+  // As to_bf16 in half.h, in the upper half.
+  static Words rounded(Floats value) {
     const Words bits = (Words)value;
-    const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-    const Words quiet = (bits >> 16) | 0x40u;
-    const Words nan = (Words)((bits & 0x7FFFFFFFu) > 0x7F800000u);
-    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), Halves);
+#if defined(__AVX512F__)
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)value, (__m512)value, _CMP_UNORD_Q);
+    const Words sum = bits + 0x7FFFu + ((bits >> 16) & 1u);
+    return (Words)_mm512_mask_or_epi32((__m512i)sum, nan, (__m512i)bits, _mm512_set1_epi32(0x400000));
+#else
+    const Words nan = (Words)(value != value);
+    return ((bits | 0x400000u) & nan) | ((bits + 0x7FFFu + ((bits >> 16) & 1u)) & ~nan);
+#endif
   }
 };
 
@@ -97,26 +115,31 @@ template <>
 struct Element<Half> {
   using Accumulator = float;
   using Stored = Halves;
+  using Wide = Accumulators<float, 1>;
   // The CPU's own conversions of f16 are exact, round as to_f16 does and flush nothing.
 #if defined(__AVX512F__)
-  static Floats widen(Halves value) { return (Floats)_mm512_maskz_cvtph_ps(0xFFFF, (__m256i)value); }
-  static Halves narrow(Floats value) {
-    return (Halves)_mm512_maskz_cvtps_ph(0xFFFF, (__m512)value, _MM_FROUND_TO_NEAREST_INT);
+  static Wide widen(Halves value) {
+    return {{(Floats)_mm512_maskz_cvtph_ps(0xFFFF, (__m256i)value) }};
+  }
+  static Halves narrow(const Wide& wide) {
+    return (Halves)_mm512_maskz_cvtps_ph(0xFFFF, (__m512)wide.part[0], _MM_FROUND_TO_NEAREST_INT);
   }
 #elif defined(__F16C__)
-  static Floats widen(Halves value) { return (Floats)_mm256_cvtph_ps((__m128i)value); }
-  static Halves narrow(Floats value) {
-    return (Halves)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
+  static Wide widen(Halves value) {
+    return {{(Floats)_mm256_cvtph_ps((__m128i)value) }};
+  }
+  static Halves narrow(const Wide& wide) {
+    return (Halves)_mm256_cvtps_ph((__m256)wide.part[0], _MM_FROUND_TO_NEAREST_INT);
   }
 #else
-  static Floats widen(Halves value) {
-    Floats wide{};
-    for (Size lane = 0; lane < vector_bytes / 4; ++lane) wide[lane] = to_f32(Half{value[lane]});
-    return wide;
+  static Wide widen(Halves value) {
+    Floats floats{};
+    for (Size lane = 0; lane < vector_bytes / 4; ++lane) floats[lane] = to_f32(Half{value[lane]});
+    return {{floats}};
   }
-  static Halves narrow(Floats value) {
+  static Halves narrow(const Wide& wide) {
     Halves narrow{};
-    for (Size lane = 0; lane < vector_bytes / 4; ++lane) narrow[lane] = to_f16(value[lane]).bits;
+    for (Size lane = 0; lane < vector_bytes / 4; ++lane) narrow[lane] = to_f16(wide.part[0][lane]).bits;
     return narrow;
   }
 #endif
@@ -223,13 +246,14 @@ template <typename T, ReduceOp op>
 struct Reducer {
   using E = Element<T>;
   using A = typename E::Accumulator;
-  using V = Vector<A>;
+  using Wide = typename E::Wide;
   using Stored = typename E::Stored;
-  static constexpr Size lanes = vector_bytes / sizeof(A);
+  static constexpr Size parts = sizeof(Wide) / vector_bytes;
   static constexpr Size stored_bytes = sizeof(Stored);
+  static constexpr Size lanes = stored_bytes / sizeof(T);
 
   const ReduceArguments& arguments;
-  V factor;
+  Wide factor;
 
   explicit Reducer(const ReduceArguments& from) : arguments(from) {
     T scalar;
@@ -240,32 +264,38 @@ struct Reducer {
     factor = E::widen(all);
   }
 
-  [[gnu::always_inline]] V input(const std::byte* from) const {
-    const V value = E::widen(load<Stored>(from));
-    if constexpr (op == ReduceOp::premul_sum) return multiply<A>(value, factor);
+  [[gnu::always_inline]] Wide input(const std::byte* from) const {
+    Wide value = E::widen(load<Stored>(from));
+    if constexpr (op == ReduceOp::premul_sum)
+      for (Size p = 0; p < parts; ++p) value.part[p] = multiply<A>(value.part[p], factor.part[p]);
     return value;
   }
 
-  [[gnu::always_inline]] V first(const std::byte* from) const {
+  [[gnu::always_inline]] Wide first(const std::byte* from) const {
     return arguments.first_is_partial ? E::widen(load<Stored>(from)) : input(from);
   }
 
-  [[gnu::always_inline]] Stored result(V sum) const {
+  [[gnu::always_inline]] static void add_to(Wide& sum, const Wide& value) {
+    for (Size p = 0; p < parts; ++p) sum.part[p] = combine<op, A>(sum.part[p], value.part[p]);
+  }
+
+  [[gnu::always_inline]] Stored result(Wide sum) const {
     if constexpr (op == ReduceOp::avg)
-      if (arguments.complete) sum = divide<A>(sum, arguments.ranks);
+      if (arguments.complete)
+        for (Size p = 0; p < parts; ++p) sum.part[p] = divide<A>(sum.part[p], arguments.ranks);
     return E::narrow(sum);
   }
 
   // `width` vectors at a time, from byte `at` on: enough to keep the loads of all sources under way.
   template <int width, bool streaming>
   [[gnu::always_inline]] void reduce_at(Size at) const {
-    V sums[width];
+    Wide sums[width];
 #pragma GCC unroll 8
     for (int i = 0; i < width; ++i) sums[i] = first(arguments.sources[0] + at + i * stored_bytes);
     for (Size s = 1; s < arguments.source_count; ++s) {
       const std::byte* const source = arguments.sources[s] + at;
 #pragma GCC unroll 8
-      for (int i = 0; i < width; ++i) sums[i] = combine<op, A>(sums[i], input(source + i * stored_bytes));
+      for (int i = 0; i < width; ++i) add_to(sums[i], input(source + i * stored_bytes));
     }
     Stored results[width];
 #pragma GCC unroll 8
@@ -291,9 +321,8 @@ struct Reducer {
       return room;
     };
     __builtin_memset(room, 0, sizeof room);
-    V sum = first(padded(arguments.sources[0]));
-    for (Size s = 1; s < arguments.source_count; ++s)
-      sum = combine<op, A>(sum, input(padded(arguments.sources[s])));
+    Wide sum = first(padded(arguments.sources[0]));
+    for (Size s = 1; s < arguments.source_count; ++s) add_to(sum, input(padded(arguments.sources[s])));
     store<false>(room, result(sum));
     for (Size t = 0; t < arguments.target_count; ++t) copy_few(arguments.targets[t] + at, room, bytes);
     for (Size t = 0; t < arguments.streamed_count; ++t) copy_few(arguments.streamed[t] + at, room, bytes);

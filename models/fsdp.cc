@@ -26,8 +26,12 @@ WeightView::WeightView(std::span<const std::byte> values, DataType type) {
   values_ = copy_;
 }
 
-FsdpUnit::FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types)
-    : communicator_(std::move(communicator)), parameters_(std::move(parameters)), types_(types) {
+FsdpUnit::FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types,
+                   BlockPool& pool)
+    : communicator_(std::move(communicator)),
+      parameters_(std::move(parameters)),
+      types_(types),
+      pool_(&pool) {
   if (!is_floating(types.parameter) || (types.gradient != DataType::f32 && types.gradient != types.parameter))
     fail(ErrorKind::invalid_argument,
          "parameters of type {} with gradients of type {}: expected f32, f16 or bf16, and gradients of the "
@@ -68,7 +72,7 @@ void FsdpUnit::store_shards() {
     from_f32(optimizer_[p].master.floats(), types_.parameter, shards_[p].bytes());
 }
 
-std::vector<Extents> FsdpUnit::rows_by_rank(const std::vector<MeteredBuffer>& whole, DataType type) const {
+std::vector<Extents> FsdpUnit::rows_by_rank(const UnitBuffer& whole, DataType type) const {
   std::vector<Extents> places;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     Extents& place = places.emplace_back();
@@ -76,13 +80,19 @@ std::vector<Extents> FsdpUnit::rows_by_rank(const std::vector<MeteredBuffer>& wh
       const RowRange range = shard_rows(spec(p).shape[0], rank, communicator_->size());
       const std::size_t row_bytes = row_elements(p) * size_of(type);
       if (range.size() > 0)
-        place.push_back({whole[p].bytes().data() + range.begin * row_bytes, range.size() * row_bytes});
+        place.push_back({whole.bytes(p).data() + range.begin * row_bytes, range.size() * row_bytes});
     }
   }
   return places;
 }
 
-Call FsdpUnit::batch(CallKind kind, DataType type, const std::vector<MeteredBuffer>& whole) const {
+UnitBuffer FsdpUnit::take_whole(MemoryKind kind, DataType type) const {
+  std::vector<std::size_t> bytes;
+  for (std::size_t p = 0; p < parameter_count(); ++p) bytes.push_back(whole_elements(p) * size_of(type));
+  return {*pool_, *meter_, kind, bytes};
+}
+
+Call FsdpUnit::batch(CallKind kind, DataType type, const UnitBuffer& whole) const {
   Call call;
   call.kind = kind;
   call.type = type;
@@ -97,8 +107,7 @@ Call FsdpUnit::batch(CallKind kind, DataType type, const std::vector<MeteredBuff
 
 void FsdpUnit::begin_unshard(const std::string& scope) {
   if (unsharded_ || gathering_) return;
-  for (std::size_t p = 0; p < parameter_count(); ++p)
-    whole_.emplace_back(*meter_, MemoryKind::unsharded, whole_elements(p) * size_of(types_.parameter));
+  whole_ = take_whole(MemoryKind::unsharded, types_.parameter);
   Call call = batch(CallKind::all_gather, types_.parameter, whole_);
   Extents& mine = call.input[static_cast<std::size_t>(communicator_->rank())];
   for (const MeteredBuffer& shard : shards_)
@@ -117,46 +126,46 @@ void FsdpUnit::unshard(const std::string& scope) {
 }
 
 void FsdpUnit::reshard() {
-  whole_.clear();
+  whole_.release();
   unsharded_ = false;
 }
 
 WeightView FsdpUnit::weight(std::size_t parameter) const {
-  return {whole_[parameter].bytes(), types_.parameter};
+  return {whole_.bytes(parameter), types_.parameter};
 }
 
 std::span<float> FsdpUnit::gradient(std::size_t parameter) {
-  if (gradients_.empty())
-    for (std::size_t p = 0; p < parameter_count(); ++p)
-      gradients_.emplace_back(*meter_, MemoryKind::gradient, whole_elements(p) * sizeof(float));
-  return gradients_[parameter].floats();
+  if (gradients_.empty()) {
+    gradients_ = take_whole(MemoryKind::gradient, DataType::f32);
+    for (std::size_t p = 0; p < parameter_count(); ++p) std::ranges::fill(gradients_.floats(p), 0.0f);
+  }
+  return gradients_.floats(parameter);
 }
 
 void FsdpUnit::reduce_gradients(const std::string& scope) {
   gradient(0);  // a unit without any gradient takes part with zeros
-  std::vector<MeteredBuffer> rounded;
   if (types_.gradient != DataType::f32) {
-    for (std::size_t p = 0; p < parameter_count(); ++p) {
-      rounded.emplace_back(*meter_, MemoryKind::gradient, whole_elements(p) * size_of(types_.gradient));
-      from_f32(gradients_[p].floats(), types_.gradient, rounded[p].bytes());
-      gradients_[p].release();
-    }
+    UnitBuffer rounded = take_whole(MemoryKind::gradient, types_.gradient);
+    for (std::size_t p = 0; p < parameter_count(); ++p)
+      from_f32(gradients_.floats(p), types_.gradient, rounded.bytes(p));
+    gradients_ = std::move(rounded);
   }
-  Call call = batch(CallKind::reduce_scatter, types_.gradient, rounded.empty() ? gradients_ : rounded);
+  Call call = batch(CallKind::reduce_scatter, types_.gradient, gradients_);
   call.op = ReduceOp::avg;
-  std::vector<std::vector<std::byte>> reduced;
-  Extents& mine = call.output[static_cast<std::size_t>(communicator_->rank())];
-  for (std::size_t p = 0; p < parameter_count(); ++p) {
-    reduced.emplace_back(shard_elements(p) * size_of(types_.gradient));
-    if (!reduced[p].empty()) mine.push_back({reduced[p].data(), reduced[p].size()});
-  }
+  // In place: a rank's rows of the sums take the place of its rows of the whole gradients.
+  const Extents mine = call.input[static_cast<std::size_t>(communicator_->rank())];
+  call.output[static_cast<std::size_t>(communicator_->rank())] = mine;
   {
     const LedgerScope booked(communicator_->ledger(), scope);
     communicator_->run(std::move(call));
   }
+  auto reduced = mine.begin();
   for (std::size_t p = 0; p < parameter_count(); ++p)
-    add(gradient_shard(p), WeightView(reduced[p], types_.gradient));
-  gradients_.clear();
+    if (!gradient_shard(p).empty()) {
+      add(gradient_shard(p), WeightView({reduced->data, reduced->bytes}, types_.gradient));
+      ++reduced;
+    }
+  gradients_.release();
 }
 
 void FsdpUnit::zero_gradients() {

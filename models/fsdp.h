@@ -16,6 +16,7 @@
 #include "models/memory.h"
 #include "models/qwen3_config.h"
 #include "models/sharding.h"
+#include "models/unit_buffer.h"
 #include "src/communicator.h"
 
 namespace rondo {
@@ -39,7 +40,9 @@ class WeightView {
 class FsdpUnit {
  public:
   // Throws invalid_argument for a scalar parameter, as FSDP2 does, and for types that are not floating point.
-  FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types);
+  // Units with the same number of elements take turns with the pool's blocks; `pool` must outlive the unit.
+  FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types,
+           BlockPool& pool);
 
   const std::string& name() const { return parameters_.name; }
   std::size_t parameter_count() const { return parameters_.parameters.size(); }
@@ -87,15 +90,18 @@ class FsdpUnit {
   }
   std::size_t whole_elements(std::size_t parameter) const;
   // Where the rows of each rank lie in whole tensors of `type`: by rank, an extent for each parameter.
-  std::vector<Extents> rows_by_rank(const std::vector<MeteredBuffer>& whole, DataType type) const;
-  Call batch(CallKind kind, DataType type, const std::vector<MeteredBuffer>& whole) const;
+  std::vector<Extents> rows_by_rank(const UnitBuffer& whole, DataType type) const;
+  Call batch(CallKind kind, DataType type, const UnitBuffer& whole) const;
+  UnitBuffer take_whole(MemoryKind kind, DataType type) const;
   void store_shards();
 
   std::shared_ptr<Communicator> communicator_;
   ParameterUnit parameters_;
   FsdpTypes types_;
+  BlockPool* pool_;
   std::unique_ptr<MemoryMeter> meter_ = std::make_unique<MemoryMeter>();  // buffers point to it
-  std::vector<MeteredBuffer> shards_, whole_, gradients_;                 // by parameter
+  std::vector<MeteredBuffer> shards_;                                     // by parameter
+  UnitBuffer whole_, gradients_;                                          // empty where there are none
   std::vector<OptimizerState> optimizer_;
   bool unsharded_ = false;
   std::shared_ptr<PendingCall> gathering_;

@@ -23,7 +23,7 @@ class MemoryMeter {
   std::size_t peak(MemoryKind kind) const { return peak_[index(kind)]; }
 
  private:
-  friend class MeteredBuffer;
+  friend class MeteredBytes;
   static std::size_t index(MemoryKind kind) { return static_cast<std::size_t>(kind); }
   void add(MemoryKind kind, std::size_t bytes);
   void remove(MemoryKind kind, std::size_t bytes) { held_[index(kind)] -= bytes; }
@@ -31,28 +31,43 @@ class MemoryMeter {
   std::array<std::size_t, memory_kind_count> held_{}, peak_{};
 };
 
+// So many bytes, held for as long as this lives. The meter must outlive it.
+class MeteredBytes {
+ public:
+  MeteredBytes() = default;
+  MeteredBytes(MemoryMeter& meter, MemoryKind kind, std::size_t bytes);
+  ~MeteredBytes() { release(); }
+  MeteredBytes(MeteredBytes&& other) noexcept { *this = std::move(other); }
+  MeteredBytes& operator=(MeteredBytes&& other) noexcept;
+
+  std::size_t count() const { return bytes_; }
+
+ private:
+  void release();
+
+  MemoryMeter* meter_ = nullptr;
+  MemoryKind kind_ = MemoryKind::shard;
+  std::size_t bytes_ = 0;
+};
+
 // Bytes on the heap, aligned to cache lines, zero at first. The meter must outlive it.
 class MeteredBuffer {
  public:
   MeteredBuffer() = default;
   MeteredBuffer(MemoryMeter& meter, MemoryKind kind, std::size_t bytes);
-  ~MeteredBuffer() { release(); }
-  MeteredBuffer(MeteredBuffer&& other) noexcept { *this = std::move(other); }
-  MeteredBuffer& operator=(MeteredBuffer&& other) noexcept;
 
-  void release();
-  std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
+  std::span<std::byte> bytes() const { return {data_.get(), metered_.count()}; }
   // The bytes as f32, of which there are bytes / 4.
-  std::span<float> floats() const { return {reinterpret_cast<float*>(data_.get()), bytes_ / sizeof(float)}; }
+  std::span<float> floats() const {
+    return {reinterpret_cast<float*>(data_.get()), metered_.count() / sizeof(float)};
+  }
 
  private:
   struct Free {
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte, Free> data_;
-  std::size_t bytes_ = 0;
-  MemoryMeter* meter_ = nullptr;
-  MemoryKind kind_ = MemoryKind::shard;
+  MeteredBytes metered_;
 };
 
 }  // namespace rondo

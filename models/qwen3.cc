@@ -45,11 +45,11 @@ Qwen3::Qwen3(std::shared_ptr<Communicator> communicator, Qwen3Config config, Qwe
       config_(std::move(config)),
       rope_(static_cast<float>(config_.rope_theta), config_.head_dim, options.positions),
       layer_(config_, rope_),
-      root_(communicator_, qwen3_root_unit(config_), options.types) {
+      root_(communicator_, qwen3_root_unit(config_), options.types, pool_) {
   require_valid(config_, "model");
   layers_.reserve(config_.num_hidden_layers);
   for (std::size_t index = 0; index < config_.num_hidden_layers; ++index)
-    layers_.emplace_back(communicator_, qwen3_layer_unit(config_, index), options.types);
+    layers_.emplace_back(communicator_, qwen3_layer_unit(config_, index), options.types, pool_);
 }
 
 std::vector<FsdpUnit*> Qwen3::units() {

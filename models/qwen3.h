@@ -75,6 +75,7 @@ class Qwen3 {
   Qwen3Config config_;
   Rope rope_;
   Qwen3Layer layer_;
+  BlockPool pool_;
   FsdpUnit root_;
   std::vector<FsdpUnit> layers_;
 

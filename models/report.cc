@@ -60,7 +60,7 @@ std::uint64_t SentPayload::at(const std::string& scope) const {
 }
 
 std::uint64_t SentPayload::total() const {
-  return sum([](const auto& where, const auto&) { return !where.starts_with(report_scope); });
+  return sum([](const auto& where, const auto&) { return !is_report(where); });
 }
 
 }  // namespace rondo

@@ -15,7 +15,7 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
   const std::size_t whole_pages = (bytes / page + 1) * page;
   switch (kind) {
     case MemoryKind::malloc:
-      return static_cast<std::byte*>(std::aligned_alloc(page, whole_pages));
+      return static_cast<std::byte*>(std::malloc(whole_pages));
     case MemoryKind::rondo:
       break;
   }

@@ -14,7 +14,7 @@ std::string memory_kinds();  // for help and messages
 
 class Buffer {
  public:
-  // Page-aligned, and written, so that no page is first touched while the clock runs.
+  // Written, so that no page is first touched while the clock runs.
   Buffer(std::size_t bytes, MemoryKind kind);
   std::byte* data() const { return memory_.get(); }
   void clear();

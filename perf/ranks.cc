@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "src/error.h"
+#include "src/settings.h"
 
 namespace rondo {
 namespace {
@@ -85,7 +86,7 @@ int wait_for_all(const char* program) {
 }  // namespace
 
 int run_world(const char* program, const WorldOptions& options, const WorldBody& body) {
-  if (std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr) {
+  if (LaunchEnvironment::is_there()) {
     if (options.ranks)
       fail(ErrorKind::invalid_argument, "--ranks {}: a launcher has started the ranks: expected no --ranks",
            *options.ranks);

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 
+#include "src/comm_id.h"
 #include "src/error.h"
 #include "src/lobby.h"
 #include "src/log.h"
@@ -206,6 +208,8 @@ bool all_can(Rendezvous& rendezvous, const Introduction& mine, const std::vector
 }
 
 constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
+// Behind magic, name and secret: "host:port", or zeros.
+constexpr std::size_t id_address = id_magic.size() + 16 + 64;
 
 }  // namespace
 
@@ -260,18 +264,34 @@ UniqueId UniqueId::make() {
   return id;
 }
 
+UniqueId make_unique_id() {
+  UniqueId id = UniqueId::make();
+  if (const auto endpoint = comm_id_endpoint())
+    endpoint->text().copy(id.bytes.data() + id_address, id.bytes.size() - id_address - 1);
+  return id;
+}
+
 MeetingPlace UniqueId::meeting_place() const {
   if (std::memcmp(bytes.data(), id_magic.data(), id_magic.size()) != 0)
     fail(ErrorKind::invalid_argument, "the unique id was not made by rondoGetUniqueId");
   const auto* random = reinterpret_cast<const std::byte*>(bytes.data() + id_magic.size());
   MeetingPlace place;
-  place.endpoint.unix_name = "rondo-" + hex({random, 16});
+  const std::string_view address(bytes.data() + id_address);
+  if (const auto colon = address.rfind(':'); colon != std::string_view::npos) {
+    place.endpoint.host = address.substr(0, colon);
+    std::from_chars(address.data() + colon + 1, address.data() + address.size(), place.endpoint.port);
+  } else {
+    place.endpoint.unix_name = "rondo-" + hex({random, 16});
+  }
   std::memcpy(place.secret.data(), random + 16, place.secret.size());
   return place;
 }
 
 MeetingPlace meeting_place(const LaunchEnvironment& launch) {
   MeetingPlace place;
+  if (launch.master_address.empty())
+    place.endpoint.unix_name =
+        fmt::format("rondo-job-{}-{:016x}", ::getuid(), std::hash<std::string>{}(launch.job));
   place.endpoint.host = launch.master_address;
   place.endpoint.port = launch.master_port;
   place.secret = secret_from(launch.secret);

@@ -7,6 +7,7 @@
 
 #include "include/rondo/rondo.h"
 #include "src/calls.h"
+#include "src/comm_id.h"
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/gather_bytes.h"
@@ -31,6 +32,12 @@ struct CommObject {
   int next_operator = rondoNumOps;
 };
 
+// Memory that was registered with a communicator.
+struct Registration {
+  std::weak_ptr<Communicator> communicator;
+  void* pages = nullptr;  // that were exchanged; null: none
+};
+
 // Never destroyed, so that handles stay valid while a program's static objects are.
 Handles<rondoComm_t, CommObject>& comms() {
   static auto* const handles = new Handles<rondoComm_t, CommObject>;
@@ -38,6 +45,10 @@ Handles<rondoComm_t, CommObject>& comms() {
 }
 Handles<rondoStream_t, Stream>& streams() {
   static auto* const handles = new Handles<rondoStream_t, Stream>;
+  return *handles;
+}
+Handles<rondoWindow_t, Registration>& registrations() {
+  static auto* const handles = new Handles<rondoWindow_t, Registration>;
   return *handles;
 }
 
@@ -227,7 +238,7 @@ const char* rondoGetLastError(rondoComm_t) { return last_error().c_str(); }
 rondoResult_t rondoGetUniqueId(rondoUniqueId* id) {
   return at_the_edge("rondoGetUniqueId", [&] {
     need("id", id);
-    std::memcpy(id->internal, UniqueId::make().bytes.data(), sizeof id->internal);
+    std::memcpy(id->internal, make_unique_id().bytes.data(), sizeof id->internal);
   });
 }
 
@@ -374,6 +385,46 @@ rondoResult_t rondoMemFree(void* ptr) {
   return at_the_edge("rondoMemFree", [&] {
     if (ptr != nullptr) free_window(ptr);
   });
+}
+
+rondoResult_t rondoCommWindowRegister(rondoComm_t comm, void* buff, size_t size, rondoWindow_t* win,
+                                      int winFlags) {
+  return at_the_edge("rondoCommWindowRegister", [&] {
+    CommObject& object = object_of(comm);
+    need("buff", buff);
+    need("win", win);
+    if (size == 0) fail(ErrorKind::invalid_argument, "size 0: expected at least 1 byte");
+    if (winFlags != RONDO_WIN_DEFAULT && winFlags != RONDO_WIN_EXCHANGE_PAGES)
+      fail(ErrorKind::invalid_argument,
+           "winFlags {}: expected RONDO_WIN_DEFAULT (0) or RONDO_WIN_EXCHANGE_PAGES (1)", winFlags);
+    auto registration = std::make_shared<Registration>();
+    registration->communicator = object.communicator;
+    // What peers can map already needs nothing.
+    if (winFlags == RONDO_WIN_EXCHANGE_PAGES && !find_window(buff, size))
+      registration->pages = exchange_pages(buff, size);
+    *win = registrations().add(std::move(registration));
+  });
+}
+
+rondoResult_t rondoCommWindowDeregister(rondoComm_t comm, rondoWindow_t win) {
+  return at_the_edge("rondoCommWindowDeregister", [&] {
+    CommObject& object = object_of(comm);
+    const std::shared_ptr<Registration> registration = registrations().find(win);
+    if (!registration || registration->communicator.lock() != object.communicator)
+      fail(ErrorKind::invalid_argument, "win {}: expected one that was registered with this communicator",
+           static_cast<const void*>(win));
+    if (registration->pages != nullptr) exchange_pages_back(registration->pages);
+    registrations().take(win);
+  });
+}
+
+rondoResult_t rondoCommRegister(const rondoComm_t comm, void* buff, size_t size, void** handle) {
+  return rondoCommWindowRegister(comm, buff, size, reinterpret_cast<rondoWindow_t*>(handle),
+                                 RONDO_WIN_DEFAULT);
+}
+
+rondoResult_t rondoCommDeregister(const rondoComm_t comm, void* handle) {
+  return rondoCommWindowDeregister(comm, static_cast<rondoWindow_t>(handle));
 }
 
 rondoResult_t rondoAllReduce(const void* sendbuff, void* recvbuff, size_t count, rondoDataType_t type,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 
 namespace rondo {
 namespace {
@@ -34,10 +33,9 @@ std::size_t shared_cache_bytes() {
   return bytes;
 }
 
-Stores output_stores(const Call& call, int size) {
-  const std::size_t all = std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0});
+Stores output_stores(CallKind kind, std::size_t all_bytes, int size) {
   const auto ranks = static_cast<std::size_t>(size);
-  const std::size_t touched = call.kind == CallKind::all_reduce ? 2 * ranks * all : (ranks + 1) * all;
+  const std::size_t touched = kind == CallKind::all_reduce ? 2 * ranks * all_bytes : (ranks + 1) * all_bytes;
   return touched > shared_cache_bytes() / 2 ? Stores::streaming : Stores::ordinary;
 }
 

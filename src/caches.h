@@ -14,6 +14,6 @@ std::size_t shared_cache_bytes();
 // How to store a direct call's outputs, of all kinds that has_direct_ways: every rank's input is read and
 // every rank's output written, and what fits half of the shared cache stays there until it is read. Measured:
 // docs/performance.md.
-Stores output_stores(const Call& call, int size);
+Stores output_stores(CallKind kind, std::size_t all_bytes, int size);
 
 }  // namespace rondo

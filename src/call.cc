@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace rondo {
 
 const char* name_of(CallKind kind) {
@@ -29,6 +32,13 @@ const char* name_of(CallKind kind) {
   }
   return "?";
 }
+
+std::size_t Call::bytes_before(std::size_t chunk) const {
+  const auto begin = chunk_bytes.begin();
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(chunk), std::size_t{0});
+}
+
+std::size_t Call::most_bytes() const { return *std::max_element(chunk_bytes.begin(), chunk_bytes.end()); }
 
 CallDescriptor Call::descriptor() const {
   return {count,

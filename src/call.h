@@ -27,6 +27,11 @@ enum class CallKind : std::uint8_t {
 const char* name_of(CallKind kind);
 std::string text_of(CallKind kind, std::uint64_t count, DataType type);  // "all-reduce of 4096 f32"
 
+// Adds a value to a hash.
+inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  return hash ^ (value + 0x9E3779B97F4A7C15ull + (hash << 6) + (hash >> 2));
+}
+
 // A send or a receive. Messages between two ranks arrive in order.
 struct Message {
   enum class Direction { send, receive };
@@ -59,6 +64,10 @@ struct Call {
   std::vector<Extents> input;            // by chunk; those that this rank does not have are empty
   std::vector<Extents> output;
   std::vector<Message> messages;
+
+  std::size_t all_bytes() const { return bytes_before(chunk_bytes.size()); }  // of all chunks
+  std::size_t bytes_before(std::size_t chunk) const;
+  std::size_t most_bytes() const;  // of a chunk
 
   CallDescriptor descriptor() const;
   CallSizes sizes() const { return {kind, root, chunk_bytes, messages}; }

@@ -1,17 +1,11 @@
 #include "src/calls.h"
 
 #include <limits>
-#include <numeric>
 
 #include "src/error.h"
 
 namespace rondo {
 namespace {
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value + 0x9E3779B97F4A7C15ull + (hash << 6) + (hash >> 2);
-  return hash;
-}
 
 std::size_t checked_bytes(std::size_t count, DataType type, int ranks) {
   const std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
@@ -101,8 +95,7 @@ Extents& of_rank(std::vector<Extents>& chunks, int rank) { return chunks[static_
 Call finish_all_gather(Call call, Seat seat, const void* send, void* receive) {
   const std::size_t mine = call.chunk_bytes[static_cast<std::size_t>(seat.rank)];
   need_buffer("sendbuff", send, mine);
-  need_buffer("recvbuff", receive,
-              std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0}));
+  need_buffer("recvbuff", receive, call.all_bytes());
   of_rank(call.input, seat.rank) = one_extent(bytes_at(send), mine);
   call.output = consecutive(receive, call.chunk_bytes);
   return call;
@@ -111,8 +104,7 @@ Call finish_all_gather(Call call, Seat seat, const void* send, void* receive) {
 Call finish_reduce_scatter(Call call, Seat seat, const void* send, void* receive, Operator op) {
   const std::size_t mine = call.chunk_bytes[static_cast<std::size_t>(seat.rank)];
   need_buffer("recvbuff", receive, mine);
-  need_buffer("sendbuff", send,
-              std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.end(), std::size_t{0}));
+  need_buffer("sendbuff", send, call.all_bytes());
   set_operator(call, op);
   call.input = consecutive(send, call.chunk_bytes);
   of_rank(call.output, seat.rank) = one_extent(bytes_at(receive), mine);

@@ -30,6 +30,12 @@ struct PlainCall {
   void* receive = nullptr;
   std::size_t count = 0;
 
+  // Of all ranks' chunks.
+  std::size_t all_bytes(int size) const {
+    const std::size_t bytes = count * size_of(type);
+    return kind == CallKind::all_reduce ? bytes : bytes * static_cast<std::size_t>(size);
+  }
+
   // Inline, so that it is made where it is used, in registers: copied, it would wait for its own parts to
   // leave the CPU's store buffer.
   CallDescriptor descriptor() const {

@@ -1,8 +1,5 @@
 #include "src/collective.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace rondo {
 namespace {
 
@@ -89,10 +86,7 @@ Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm for
 
 Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   if (!has_direct_ways(call.kind)) return choose_algorithm(call.kind, forced);
-  const auto begin = call.chunk_bytes.begin(), end = call.chunk_bytes.end();
-  const std::size_t input_bytes = call.kind == CallKind::all_gather
-                                      ? *std::max_element(begin, end)
-                                      : std::accumulate(begin, end, std::size_t{0});
+  const std::size_t input_bytes = call.kind == CallKind::all_gather ? call.most_bytes() : call.all_bytes();
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 

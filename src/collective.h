@@ -73,15 +73,17 @@ std::unique_ptr<Collective> make_message_barrier(const Place& place);
 // Whether direct calls of this kind may go by slots or staging areas.
 bool has_direct_ways(CallKind kind);
 
-// Whether a call of this kind can be carried out on windows, and which of its buffers must lie in one then.
-struct WindowNeeds {
-  bool input, output;
-};
-std::optional<WindowNeeds> window_needs(const Call& call);
-// Where this rank's buffers lie; all zero where a buffer is in no window, or in several pieces.
-CallWindows windows_of(const Call& call);
+// Whether the call can be carried out on windows, if the buffers that peers touch lie in some.
+bool can_use_windows(const Call& call);
+// Where those buffers of rank `rank`, which is this one, lie: all pieces of each in one window, or in none.
+CallWindows windows_of(const Call& call, int rank);
+// Whether all ranks' buffers lie in windows, and alike, seen from their first byte. A function of what all
+// ranks know.
+using WindowsOfRanks = std::function<const CallWindows&(int rank)>;
+bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows);
+bool all_in_windows(CallKind kind, int root, int size, const WindowsOfRanks& windows);
 
-// A peer's buffers in this process, and what keeps them there.
+// A peer's buffers in this process, from their first byte on, and what keeps them there.
 struct PeerBuffers {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -90,9 +92,12 @@ struct PeerBuffers {
 // Tells the others that this rank is done with their buffers, and returns whether all are; it is called again
 // until they are.
 using MeetAgain = std::function<bool()>;
-// Every rank reduces or copies its own chunk, from and to all ranks' buffers at once.
+// Every rank reads and stores what is its part, from and to all ranks' buffers at once.
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
                                          MeetAgain meet);
+
+// What is left of a call on windows that was moved already: to meet.
+std::unique_ptr<Collective> make_meeting(MeetAgain meet);
 
 // Through the ranks' staging areas, which the communicator owns.
 class Staging;
@@ -113,6 +118,12 @@ inline constexpr int most_plain_ranks = 64;
 std::size_t input_bytes(const PlainCall& plain, int size);
 void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, std::byte* slot);
 void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRanks& slots);
+
+CallWindows windows_of(const PlainCall& plain, int size);
+bool in_windows(const CallWindows& windows, CallKind kind);
+// Moves this rank's part; the ranks meet afterwards.
+void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                     std::span<const PeerBuffers> peers);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -7,7 +7,6 @@
 #include "src/engine.h"
 #include "src/log.h"
 #include "src/mismatch.h"
-#include "src/patience.h"
 
 namespace rondo {
 namespace {
@@ -24,10 +23,6 @@ std::unique_ptr<Transport> make_transport(const Membership& membership) {
   auto local = make_shm_transport(membership.segment, hosts.place_of(rank),
                                   static_cast<int>(hosts.neighbours(rank).size()));
   return make_mixed_transport(std::move(local), *membership.network, hosts, rank);
-}
-
-Algorithm way_of(const PlainCall& plain) {
-  return plain.kind == CallKind::barrier ? Algorithm::direct : Algorithm::slots;
 }
 
 }  // namespace
@@ -65,7 +60,7 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       ledger_(rank_, size_, options_.settings.strict, mutex_, {place_.right(), &membership_.hosts}),
       // Goes on where the segment stands: at zero, when it is new.
       sequence_(own_lines().completed),
-      slots_fit_(!membership_.network && size_ <= most_plain_ranks) {
+      plain_at_once_(!membership_.network && size_ <= most_plain_ranks) {
   if (membership_.network)
     far_ = std::make_unique<FarRanks>(*membership_.network, membership_.hosts, rank_,
                                       [this](int rank, const Error& error) { write_failure(rank, error); });
@@ -142,85 +137,6 @@ std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<Pend
 }
 
 void Communicator::run(Call call) { wait_for(*start(std::move(call))); }
-
-void Communicator::run(const PlainCall& plain) {
-  need_own_process();
-  std::shared_ptr<PendingCall> pending;
-  {
-    const Lock lock(mutex_);
-    if (pending_.empty() && !failure_told() && fits_slot(plain)) {
-      pending = run_or_queue(plain);
-      if (!pending) return;
-    }
-  }
-  if (pending)
-    wait_for(*pending);
-  else
-    run(call_of({rank_, size_}, plain));
-}
-
-// Null when the call is done. Once its number is taken, whatever goes wrong here breaks the communicator:
-// others count on the call.
-std::shared_ptr<PendingCall> Communicator::run_or_queue(const PlainCall& plain) {
-  const auto broken = [&](const Error& error) {
-    break_off(error, text_of(plain.kind, plain.count, plain.type));
-    return Error(*error_);
-  };
-  try {
-    const std::uint64_t sequence = ++sequence_;
-    publish(plain, sequence);
-    const bool all_here = all_come_soon(sequence);
-    wake_sleepers();
-    if (all_here && alike(sequence, plain.descriptor())) {
-      finish(plain, sequence);
-      return nullptr;
-    }
-    // Others are late, or do not agree: from here on it is a call like all others, published already.
-    auto pending = new_pending(call_of({rank_, size_}, plain));
-    pending->active = true;
-    pending->sequence = sequence;
-    pending->algorithm = way_of(plain);
-    pending->deadline = Deadline::after(pending->timeout);
-    pending_.push_back(pending);
-    return pending;
-  } catch (const Error& error) {
-    throw broken(error);
-  } catch (const std::bad_alloc&) {
-    throw broken(Error(ErrorKind::system, fmt::format("rank {} is out of memory", rank_)));
-  }
-}
-
-bool Communicator::fits_slot(const PlainCall& plain) const {
-  if (!slots_fit_ || plain.count > slot_bytes) return false;
-  if (plain.kind == CallKind::barrier) return true;
-  const bool whole = plain.count == 0 || (plain.send != nullptr && plain.receive != nullptr);
-  return whole && choose_algorithm(plain.kind, input_bytes(plain, size_), options_.settings.algorithm) ==
-                      Algorithm::slots;
-}
-
-void Communicator::publish(const PlainCall& plain, std::uint64_t sequence) {
-  set_chunk_bytes(chunk_bytes_, plain, size_);
-  CallSlot& slot = slot_of(rank_, sequence);
-  fill_slot(plain, sizes_of(plain), place_, slot.data);
-  slot.descriptor = plain.descriptor();
-  publish_slot(sequence, 0);
-}
-
-CallSizes Communicator::sizes_of(const PlainCall& plain) const { return {plain.kind, 0, chunk_bytes_, {}}; }
-
-// Not long enough for a death or a deadline to matter.
-bool Communicator::all_come_soon(std::uint64_t sequence) const {
-  for (Patience patience(oversubscribed()); !patience.worn_out(); patience.relax())
-    if (all_have_called(sequence)) return true;
-  return false;
-}
-
-void Communicator::finish(const PlainCall& plain, std::uint64_t sequence) {
-  take_from_slots(plain, place_, slots_of(sequence));
-  ledger_.book(ledger_.scope(), sizes_of(plain), way_of(plain), transport_->traffic());
-  transport_->traffic().clear();
-  own_lines().completed.store(sequence, std::memory_order_release);
-}
 
 bool Communicator::idle() const {
   const Lock lock(mutex_);
@@ -302,7 +218,7 @@ void Communicator::publish(PendingCall& head) {
   if (head.algorithm == Algorithm::slots) {
     fill_slot(head.call, place_, slot_of(rank_, head.sequence).data);
   } else if (tells_of_buffers(head)) {
-    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call) : CallWindows{};
+    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
     protocol_bytes = sizeof(CallWindows);
   }
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
@@ -312,7 +228,8 @@ void Communicator::publish(PendingCall& head) {
 
 // Whether the slots of all ranks say where the call's buffers lie.
 bool Communicator::tells_of_buffers(const PendingCall& head) const {
-  return head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1;
+  return size_ > 1 && head.algorithm != Algorithm::slots && options_.settings.algorithm != Algorithm::ring &&
+         (can_use_windows(head.call) || has_direct_ways(head.call.kind));
 }
 
 // What goes before in the slot is written. protocol_bytes: how much of that is no payload.
@@ -386,45 +303,39 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   }
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   if (head.algorithm == Algorithm::slots) return make_slots(head.call, place_, slots_of(head.sequence));
-  if (tells_of_buffers(head) && all_in_windows(head)) {
+  if (tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence))) {
     head.algorithm = Algorithm::windows;
-    return make_windows(head.call, place_, peer_buffers(head), meet_again(head));
+    std::vector<PeerBuffers> peers;
+    map_buffers(head.sequence, peers);
+    return make_windows(head.call, place_, std::move(peers), meet_again(head.sequence));
   }
-  if (tells_of_buffers(head) && staging_.exists()) {
+  if (head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1 &&
+      staging_.exists()) {
     head.algorithm = Algorithm::staged;
     return make_staged(head.call, place_, staging_);
   }
   return make_collective(head.call, head.algorithm, place_);
 }
 
-MeetAgain Communicator::meet_again(const PendingCall& head) {
-  return [this, sequence = head.sequence, come = false]() mutable {
+MeetAgain Communicator::meet_again(std::uint64_t sequence) {
+  return [this, sequence, come = false]() mutable {
     if (!std::exchange(come, true)) come_to_point(sequence);
     return all_are_at_point(sequence);
   };
 }
 
-// A function of what stands in all ranks' slots, hence the same everywhere.
-bool Communicator::all_in_windows(const PendingCall& head) const {
-  const auto needs = window_needs(head.call);
-  if (!needs) return false;
-  for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = windows_at(peer, head.sequence);
-    if ((needs->input && windows.input.number == 0) || (needs->output && windows.output.number == 0))
-      return false;
-  }
-  return true;
+WindowsOfRanks Communicator::windows_of_ranks(std::uint64_t sequence) const {
+  return [this, sequence](int rank) -> const CallWindows& { return windows_at(rank, sequence); };
 }
 
-std::vector<PeerBuffers> Communicator::peer_buffers(const PendingCall& head) const {
-  std::vector<PeerBuffers> all(static_cast<std::size_t>(size_));
+void Communicator::map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const {
+  peers.resize(static_cast<std::size_t>(size_));
   for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = windows_at(peer, head.sequence);
-    PeerBuffers& buffers = all[static_cast<std::size_t>(peer)];
-    buffers.input = map_buffer(peer, windows.input, buffers.input_window);
-    buffers.output = map_buffer(peer, windows.output, buffers.output_window);
+    const CallWindows& windows = windows_at(peer, sequence);
+    PeerBuffers& buffers = peers[static_cast<std::size_t>(peer)];
+    buffers.input = map_buffer(peer, windows.input.window, buffers.input_window);
+    buffers.output = map_buffer(peer, windows.output.window, buffers.output_window);
   }
-  return all;
 }
 
 std::byte* Communicator::map_buffer(int rank, const WindowReference& reference,

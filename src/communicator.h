@@ -115,19 +115,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool all_have_called(std::uint64_t sequence) const;
   void come_to_point(std::uint64_t number);
   bool all_are_at_point(std::uint64_t number) const;
-  std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain);
-  bool fits_slot(const PlainCall& plain) const;
-  void publish(const PlainCall& plain, std::uint64_t sequence);
-  CallSizes sizes_of(const PlainCall& plain) const;
-  bool all_come_soon(std::uint64_t sequence) const;
-  void finish(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> new_pending(Call call);
   SlotsOfRanks slots_of(std::uint64_t sequence) const;
   std::unique_ptr<Collective> make(PendingCall& head);
   bool tells_of_buffers(const PendingCall& head) const;
-  bool all_in_windows(const PendingCall& head) const;
-  MeetAgain meet_again(const PendingCall& head);
-  std::vector<PeerBuffers> peer_buffers(const PendingCall& head) const;
+  WindowsOfRanks windows_of_ranks(std::uint64_t sequence) const;
+  MeetAgain meet_again(std::uint64_t sequence);
+  void map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const;
   std::byte* map_buffer(int rank, const WindowReference& reference,
                         std::shared_ptr<const MappedWindow>& window) const;
   std::optional<Error> mismatch(const PendingCall& head) const;
@@ -153,6 +147,18 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool alike(std::uint64_t sequence, const CallDescriptor& mine) const;
   std::string prefix() const;
 
+  // Of plain calls (src/plain_calls.cc).
+  struct PlainWay;
+  PlainWay plain_way(const PlainCall& plain) const;
+  std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain, const PlainWay& way);
+  void publish(const PlainCall& plain, const PlainWay& way, std::uint64_t sequence);
+  template <typename Condition>
+  bool soon(Condition condition) const;
+  std::shared_ptr<PendingCall> move_windows(const PlainCall& plain, std::uint64_t sequence);
+  std::shared_ptr<PendingCall> queue(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence);
+  void finish(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence);
+  CallSizes sizes_of(const PlainCall& plain) const;
+
   Membership membership_;
   CommunicatorOptions options_;
   int rank_, size_;
@@ -165,8 +171,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Ledger ledger_;
   std::uint64_t sequence_;                // number of the last collective
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
-  bool slots_fit_;                        // whether small calls may go without queue and memory
+  bool plain_at_once_;                    // whether plain calls may go without queue and memory
   std::unique_ptr<FarRanks> far_;         // null: all ranks are on this host
+  std::vector<PeerBuffers> peers_;        // of the last plain call on windows
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<PendingCall>> pending_;

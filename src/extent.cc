@@ -29,17 +29,13 @@ Extents slice(std::span<const Extent> extents, std::size_t offset, std::size_t b
   return part;
 }
 
-void copy_extents(std::span<const Extent> from, std::span<const Extent> to) {
-  std::size_t from_at = 0, to_at = 0;
-  for (auto source = from.begin(), target = to.begin(); source != from.end() && target != to.end();) {
-    const std::size_t size = std::min(source->bytes - from_at, target->bytes - to_at);
-    if (source->data + from_at != target->data + to_at && size > 0)
-      std::memmove(target->data + to_at, source->data + from_at, size);
-    from_at += size;
-    to_at += size;
-    if (from_at == source->bytes) ++source, from_at = 0;
-    if (to_at == target->bytes) ++target, to_at = 0;
-  }
+std::size_t copy_extents(std::span<const Extent> from, std::span<const Extent> to) {
+  std::size_t copied = 0;
+  for_each_piece(from, to, [&](const std::byte* source, std::byte* target, std::size_t bytes) {
+    if (source != target) std::memmove(target, source, bytes);
+    copied += bytes;
+  });
+  return copied;
 }
 
 }  // namespace rondo

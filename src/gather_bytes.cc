@@ -57,7 +57,7 @@ std::vector<std::uint64_t> ledger_matrix(Communicator& communicator, ByteClass b
 std::vector<std::uint64_t> expected_matrix(Communicator& communicator) {
   LedgerRow sum(communicator.size());
   for (const auto& [key, row] : communicator.ledger().rows()) {
-    if (key.scope.starts_with(report_scope)) continue;
+    if (is_report(key.scope)) continue;
     for (std::size_t peer = 0; peer < row.expected.size(); ++peer) {
       sum.expected[peer] += row.expected[peer];
       sum.expected_fetched[peer] += row.expected_fetched[peer];

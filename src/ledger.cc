@@ -45,12 +45,17 @@ class Expected {
   }
 
   // The rank whose chunk it is moves it: it reads every peer's part of it (but an all-gather's, which is its
-  // own) and stores the result to every peer (but a reduce-scatter's, which stays).
+  // own) and stores an all-reduce's or all-gather's result to every peer. A broadcast is read from its root.
   void fetched_from_windows() {
-    if (call_.kind != CallKind::all_gather) add_to_all_peers(chunk(rank_));
+    if (call_.kind == CallKind::broadcast) {
+      if (rank_ != call_.root) add(call_.root, chunk(0));
+    } else if (call_.kind != CallKind::all_gather) {
+      add_to_all_peers(chunk(rank_));
+    }
   }
   void stored_on_windows() {
-    if (call_.kind != CallKind::reduce_scatter) add_to_all_peers(chunk(rank_));
+    if (call_.kind == CallKind::all_reduce || call_.kind == CallKind::all_gather)
+      add_to_all_peers(chunk(rank_));
   }
 
   // Every peer takes all of an all-reduce's input at once.
@@ -206,7 +211,10 @@ Ledger::Rows::iterator Ledger::row_of(const std::string& scope, CallKind kind, A
   return last_;
 }
 
-void Ledger::book_refused(const Traffic& moved) { refused_ += moved; }
+void Ledger::book_refused(const Traffic& moved) {
+  for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer)
+    refused_.count(ByteClass::protocol, static_cast<int>(peer), moved.of(ByteClass::protocol)[peer]);
+}
 
 std::map<LedgerKey, LedgerRow> Ledger::rows() const {
   const std::lock_guard lock(mutex_);
@@ -216,7 +224,8 @@ std::map<LedgerKey, LedgerRow> Ledger::rows() const {
 Traffic Ledger::total() const {
   const std::lock_guard lock(mutex_);
   Traffic total = refused_;
-  for (const auto& [key, row] : rows_) total += row.measured;
+  for (const auto& [key, row] : rows_)
+    if (!is_report(key.scope)) total += row.measured;
   return total;
 }
 

@@ -6,7 +6,10 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "src/call.h"
 #include "src/settings.h"
@@ -44,6 +47,10 @@ struct LedgerRow {
       : expected(static_cast<std::size_t>(size)), expected_fetched(expected), measured(size) {}
 };
 
+// The scope of calls that only gather a report: a matrix or a table does not count its own making.
+inline constexpr std::string_view report_scope = "(report)";
+inline bool is_report(std::string_view scope) { return scope.ends_with(report_scope); }
+
 // Scopes belong to the thread that makes the calls. The books may be read while another thread drives calls
 // to their end: they are guarded by the mutex of whoever books, which is held already where a call is booked.
 class Ledger {
@@ -57,8 +64,8 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   // Calls are booked under the innermost scope. Scopes nest by name: "model/layer 0/forward".
-  void begin_scope(const std::string& name) {
-    scopes_.push_back(scope().empty() ? name : scope() + "/" + name);
+  void begin_scope(std::string_view name) {
+    scopes_.push_back(scope().empty() ? std::string(name) : fmt::format("{}/{}", scope(), name));
   }
   void end_scope();
   const std::string& scope() const;
@@ -66,12 +73,12 @@ class Ledger {
   // To be called with the mutex held. Books the bytes of one finished call. In strict mode throws when
   // payload or padding differ by a byte from the formula.
   void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved);
-  // A call that was refused has moved control lines, and a small call's input, which nobody took: they stand
-  // in the total, and in no row.
+  // A call that was refused has moved control lines, which stand in the total and in no row. A small call's
+  // input stood beside them, and nobody took it: it is no payload.
   void book_refused(const Traffic& moved);
 
   std::map<LedgerKey, LedgerRow> rows() const;
-  // All bytes since the last reset.
+  // All bytes since the last reset, but for those of reports.
   Traffic total() const;
   bool strict() const { return strict_; }
   void reset();
@@ -99,7 +106,7 @@ std::uint64_t sum_of(const ByteCounts& counts);
 // Books what is done while it lives under a name.
 class LedgerScope {
  public:
-  LedgerScope(Ledger& ledger, const std::string& name) : ledger_(ledger) { ledger_.begin_scope(name); }
+  LedgerScope(Ledger& ledger, std::string_view name) : ledger_(ledger) { ledger_.begin_scope(name); }
   ~LedgerScope() { ledger_.end_scope(); }
   LedgerScope(const LedgerScope&) = delete;
   LedgerScope& operator=(const LedgerScope&) = delete;

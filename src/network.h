@@ -46,7 +46,7 @@ class Network : public Transport {
 // Over UCX, on the network devices of that name ("a,b"; empty: all). Throws where they are not there, or
 // Rondo was built without UCX.
 std::unique_ptr<Network> make_ucx_network(int rank, int size, const std::string& devices);
-// UCX's version; empty: built without it.
+// The least version of UCX that this was built for; empty: built without it.
 std::string ucx_version();
 
 }  // namespace rondo

@@ -12,13 +12,14 @@
 
 namespace rondo {
 
-// The rounds of one size. All ranks do the same rounds, hence try at the same time, and what one rank
-// measures is what all have done; if they come to different answers that only costs time.
+// The calls of one kind and size. All ranks make the same calls, hence try at the same time, and what one
+// rank measures is what all have done; if they come to different answers that only costs time. Whole calls
+// are timed: what streaming costs the writer it may save the reader.
 class Pace {
  public:
-  // How the next round is to be stored.
+  // How the next call is to store.
   Stores next() {
-    const std::uint64_t turn = rounds_++ % rounds_between_tries;
+    const std::uint64_t turn = calls_++ % calls_between_tries;
     if (turn == 0) best_.fill(std::chrono::nanoseconds::max());
     if (turn < tries) return Stores::ordinary;
     if (turn < 2 * tries) return Stores::streaming;
@@ -28,11 +29,11 @@ class Pace {
   void took(Stores stores, std::chrono::nanoseconds time) { of(stores) = std::min(of(stores), time); }
 
  private:
-  static constexpr std::uint64_t tries = 4, rounds_between_tries = 4096;
+  static constexpr std::uint64_t tries = 3, calls_between_tries = 1024;
 
   std::chrono::nanoseconds& of(Stores stores) { return best_[static_cast<std::size_t>(stores)]; }
 
-  std::uint64_t rounds_ = 0;
+  std::uint64_t calls_ = 0;
   std::array<std::chrono::nanoseconds, 2> best_{};
 };
 

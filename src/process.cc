@@ -37,17 +37,18 @@ std::string text_of(const std::string& path) {
 
 std::uint64_t boot_hash() { return hash_of(text_of("/proc/sys/kernel/random/boot_id")); }
 
-// Field 22 of /proc/PID/stat. The name in field 2 may hold blanks and brackets: count from its last bracket.
-std::uint64_t start_time_of(std::int64_t pid) {
+// A field of /proc/PID/stat, numbered as in proc(5), after the name, which may hold blanks and brackets. 0
+// where there is no such process.
+std::uint64_t stat_field(std::int64_t pid, int wanted) {
   const std::string text = text_of("/proc/" + std::to_string(pid) + "/stat");
   const auto bracket = text.rfind(')');
   if (bracket == std::string::npos) return 0;
   std::istringstream fields(text.substr(bracket + 1));
   std::string field;
-  for (int number = 3; number < 22; ++number) fields >> field;
-  std::uint64_t ticks = 0;
-  fields >> ticks;
-  return ticks;
+  for (int number = 3; number < wanted; ++number) fields >> field;
+  std::uint64_t value = 0;
+  fields >> value;
+  return value;
 }
 
 std::uint64_t namespace_inode(const char* kind) {
@@ -59,6 +60,16 @@ std::uint64_t namespace_inode(const char* kind) {
 std::atomic<std::uint64_t> generation{0};
 
 }  // namespace
+
+std::uint64_t start_time_of(std::int64_t pid) { return stat_field(pid, 22); }
+
+std::int64_t parent_of(std::int64_t pid) { return static_cast<std::int64_t>(stat_field(pid, 4)); }
+
+std::string name_of_process(std::int64_t pid) {
+  std::string name = text_of("/proc/" + std::to_string(pid) + "/comm");
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
 
 ProcessIdentity this_process() {
   return {boot_hash(), namespace_inode("net"), namespace_inode("pid"), ::getpid(), start_time_of(::getpid())};

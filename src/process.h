@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "src/fd.h"
 
@@ -27,6 +28,12 @@ inline bool same_host(const ProcessIdentity& a, const ProcessIdentity& b) {
 }
 
 ProcessIdentity this_process();
+
+// Of a process of this PID namespace, as /proc tells; 0 and empty where there is none. A name has at most 15
+// bytes.
+std::uint64_t start_time_of(std::int64_t pid);
+std::int64_t parent_of(std::int64_t pid);
+std::string name_of_process(std::int64_t pid);
 
 // Watches another process by a pidfd, which cannot be fooled by a reused number. All communicators of this
 // process share one watch for each peer process.

@@ -49,7 +49,7 @@ class Ring : public Collective {
         place_(place),
         steps_(schedule_for(call, place)),
         reduction_(reduction_of(call, place.size)) {
-    const std::size_t longest = *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end());
+    const std::size_t longest = call.most_bytes();
     slices_ = (longest + place.slice_bytes - 1) / place.slice_bytes;
     if (std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.reduce; })) {
       const std::size_t room = std::min(longest, place.slice_bytes);

@@ -1,24 +1,18 @@
 #include "src/segment.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "src/error.h"
+#include "src/pages.h"
+#include "src/shared_memory.h"
 
 namespace rondo {
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
-
-std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 // Where the parts lie: failure, meetings, then rank lines, then stream lines, then from a page on the ranks'
 // slots, their staging areas and the streams' data.
@@ -36,47 +30,12 @@ struct Layout {
   std::size_t streams, rank_lines, stream_lines, slots, staging, data, stream_stride, total;
 };
 
-[[noreturn]] void fail_memory(const char* what, std::size_t bytes) {
-  const int error = errno;
-  fail(ErrorKind::system, "{} of {} bytes of shared memory: {}", what, bytes, std::strerror(error));
-}
-
-// A file over the limit would raise SIGXFSZ, which ends the process.
-void check_file_size_limit(std::size_t bytes) {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_FSIZE, &limit);
-  if (limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
-    fail(ErrorKind::system, "shared memory of {} bytes is over the file size limit of {} (ulimit -f)", bytes,
-         limit.rlim_cur);
-}
-
-// In small parts: a signal interrupts fallocate, which then gives back all that it took in this call.
-void allocate(const Fd& memory, std::size_t bytes) {
-  constexpr std::size_t part = 16 * page_bytes;
-  for (std::size_t offset = 0; offset < bytes;) {
-    const std::size_t size = std::min(part, bytes - offset);
-    if (::fallocate(memory.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0)
-      offset += size;
-    else if (errno != EINTR)
-      fail_memory("fallocate", bytes);
-  }
-}
-
 }  // namespace
 
 Fd Segment::create(int ranks, SegmentSizes sizes) {
   const Layout layout(ranks, sizes);
-  check_file_size_limit(layout.total);
-  Fd memory(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) fail_memory("memfd_create", layout.total);
-  if (::ftruncate(memory.get(), static_cast<off_t>(layout.total)) != 0)
-    fail_memory("ftruncate", layout.total);
   // The control lines are taken at once, the rest when it is first used.
-  allocate(memory, layout.staging);
-  // No rank may pull the memory away from under another.
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    fail_memory("sealing", layout.total);
-  return memory;
+  return make_shared_memory("rondo", layout.total, layout.staging);
 }
 
 std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes sizes) {
@@ -89,9 +48,8 @@ std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes 
   auto& known = mapped[{status.st_dev, status.st_ino}];
   if (auto segment = known.lock()) return segment;
   const std::size_t total = Layout(ranks, sizes).total;
-  void* base = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (base == MAP_FAILED) fail_memory("mmap", total);
-  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), ranks, sizes);
+  std::byte* base = map_shared_memory(memory, total, Pages::when_touched);
+  auto segment = std::make_shared<Segment>(base, ranks, sizes);
   known = segment;
   return segment;
 }

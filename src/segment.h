@@ -28,8 +28,12 @@ struct CallDescriptor {
 };
 
 // Where a rank's buffers of a call lie, for peers that can map them.
+struct CallBuffer {
+  WindowReference window;  // number 0: in no window
+  std::uint64_t layout;    // hash of how its pieces lie, seen from the first byte
+};
 struct CallWindows {
-  WindowReference input, output;  // number 0: in no window
+  CallBuffer input, output;
 };
 
 // The input of a call that fits here travels beside its descriptor.

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <limits>
 
+#include "src/comm_id.h"
 #include "src/error.h"
+#include "src/job.h"
 
 namespace rondo {
 namespace {
@@ -80,9 +82,8 @@ std::string needed(const char* name) {
   const auto value = variable(name);
   if (!value)
     fail(ErrorKind::invalid_argument,
-         "{} is not set: start the ranks with `rondo run -n N -- PROGRAM` or torchrun, or set RANK, "
-         "WORLD_SIZE, "
-         "MASTER_ADDR and MASTER_PORT",
+         "{} is not set: start the ranks with `rondo run -n N -- PROGRAM`, torchrun, mpirun or srun, or set "
+         "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
          name);
   return *value;
 }
@@ -133,13 +134,35 @@ Settings Settings::from_environment() {
   return settings;
 }
 
+bool LaunchEnvironment::is_there() {
+  return (variable("RANK") && variable("WORLD_SIZE")) || job_of_launcher();
+}
+
 LaunchEnvironment LaunchEnvironment::read() {
   LaunchEnvironment launch;
   const int most = std::numeric_limits<int>::max();
-  launch.size =
-      static_cast<int>(whole_number("WORLD_SIZE", needed("WORLD_SIZE"), 1, most, "the number of ranks"));
-  launch.rank = static_cast<int>(
-      whole_number("RANK", needed("RANK"), 0, launch.size - 1, "a rank from 0 to WORLD_SIZE - 1"));
+  const bool has_own = variable("RANK") || variable("WORLD_SIZE");
+  const std::optional<Job> job = has_own ? std::nullopt : job_of_launcher();
+  if (job) {
+    launch.rank = job->rank;
+    launch.size = job->size;
+    launch.secret = variable("RONDO_SECRET").value_or("");
+    if (!variable("MASTER_ADDR") && !job->one_host)
+      fail(
+          ErrorKind::invalid_argument,
+          "rank {} of {}, started by {} on several hosts: expected MASTER_ADDR and MASTER_PORT, where rank 0 "
+          "can be reached",
+          job->rank, job->size, job->launcher);
+    if (!variable("MASTER_ADDR")) {
+      launch.job = job->id;
+      return launch;
+    }
+  } else {
+    launch.size =
+        static_cast<int>(whole_number("WORLD_SIZE", needed("WORLD_SIZE"), 1, most, "the number of ranks"));
+    launch.rank = static_cast<int>(
+        whole_number("RANK", needed("RANK"), 0, launch.size - 1, "a rank from 0 to WORLD_SIZE - 1"));
+  }
   launch.master_address = needed("MASTER_ADDR");
   if (const auto value = variable("RONDO_MASTER_PORT")) {
     launch.master_port =
@@ -154,6 +177,17 @@ LaunchEnvironment LaunchEnvironment::read() {
     launch.listen_fd =
         static_cast<int>(whole_number("RONDO_LISTEN_FD", *value, 3, most, "an open descriptor"));
   return launch;
+}
+
+std::optional<Endpoint> comm_id_endpoint() {
+  const auto value = variable("RONDO_COMM_ID");
+  if (!value) return std::nullopt;
+  const char* expected = "host:port of at most 39 bytes, such as 10.0.0.1:29400: where rank 0 is to listen";
+  const auto colon = value->rfind(':');
+  if (colon == std::string::npos || colon == 0 || value->size() > 39)
+    bad_value("RONDO_COMM_ID", *value, expected);
+  const auto port = whole_number("RONDO_COMM_ID", value->substr(colon + 1), 1, 65535, expected);
+  return Endpoint{.unix_name = {}, .host = value->substr(0, colon), .port = static_cast<int>(port)};
 }
 
 }  // namespace rondo

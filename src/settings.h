@@ -30,15 +30,19 @@ struct Settings {
   static Settings from_environment();
 };
 
-// What a launcher tells its children: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ours beside them.
+// What a launcher tells its children: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ours beside them; or
+// rank and size as mpirun or srun tell them (src/job.h).
 struct LaunchEnvironment {
   int rank;
   int size;
-  std::string master_address;
-  int master_port;     // RONDO_MASTER_PORT, else MASTER_PORT + 1, which torchrun's store leaves free
-  std::string secret;  // RONDO_SECRET, may be empty
+  std::string job;             // of mpirun or srun on this host, where MASTER_ADDR is not set; else empty
+  std::string master_address;  // empty: ranks meet by the job's name
+  int master_port = 0;         // RONDO_MASTER_PORT, else MASTER_PORT + 1, which torchrun's store leaves free
+  std::string secret;          // RONDO_SECRET, may be empty
   std::optional<int> listen_fd;  // RONDO_LISTEN_FD: rank 0's listening socket, already bound by `rondo run`
 
+  // Whether a launcher has started this process: RANK and WORLD_SIZE are set, or those of mpirun or srun.
+  static bool is_there();
   static LaunchEnvironment read();
 };
 

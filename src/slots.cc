@@ -2,18 +2,12 @@
 // takes from all slots what it wants. One meeting, no stream, no second wait.
 #include <array>
 #include <cstring>
-#include <numeric>
 
 #include "src/collective.h"
 #include "src/reduce_extents.h"
 
 namespace rondo {
 namespace {
-
-std::size_t bytes_before(const Call& call, std::size_t chunk) {
-  return std::accumulate(call.chunk_bytes.begin(), call.chunk_bytes.begin() + static_cast<long>(chunk),
-                         std::size_t{0});
-}
 
 Extents joined(const std::vector<Extents>& chunks) {
   Extents all;
@@ -28,9 +22,9 @@ class Slots : public Collective {
     if (call.kind == CallKind::all_gather)
       gather_slots(call, slots);
     else if (call.kind == CallKind::reduce_scatter)
-      reduce_slots(call, place, slots, bytes_before(call, rank), call.chunk_bytes[rank], call.output[rank]);
+      reduce_slots(call, place, slots, call.bytes_before(rank), call.chunk_bytes[rank], call.output[rank]);
     else
-      reduce_slots(call, place, slots, 0, bytes_before(call, call.chunk_bytes.size()), joined(call.output));
+      reduce_slots(call, place, slots, 0, call.all_bytes(), joined(call.output));
   }
 
   bool step() override { return true; }

@@ -18,9 +18,25 @@ namespace {
 using Point = Staging::Point;
 using Clock = std::chrono::steady_clock;
 
-std::size_t most_bytes(const Call& call) {
-  return *std::max_element(call.chunk_bytes.begin(), call.chunk_bytes.end());
-}
+// The output and the staging area, each stored in its own way.
+class SomeTargets {
+ public:
+  // `target`: one piece.
+  void add(const Extents& target, Stores stores) {
+    Some& some = stores == Stores::ordinary ? ordinary_ : streaming_;
+    some.targets[some.count++] = target.front().data;
+  }
+  Targets by_stores() const { return {ordinary_.all(), streaming_.all()}; }
+
+ private:
+  struct Some {
+    std::array<std::byte*, 2> targets{};
+    std::size_t count = 0;
+    std::span<std::byte* const> all() const { return std::span(targets).first(count); }
+  };
+
+  Some ordinary_, streaming_;
+};
 
 class Staged : public Collective {
  public:
@@ -34,10 +50,10 @@ class Staged : public Collective {
         reduced_(filled_),
         finished_(filled_),
         first_(filled_),
-        end_(first_ + (most_bytes(call) + staging.slice_bytes() - 1) / staging.slice_bytes()),
-        most_bytes_(most_bytes(call)),
-        output_stores_(output_stores(call, place.size)),
-        last_finish_(Clock::now()) {
+        end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
+        output_stores_(output_stores(call.kind, call.all_bytes(), place.size)),
+        pace_(staging.pace_of(call.kind, call.most_bytes())),
+        area_stores_(pace_.next()) {
     staging_.reserve();
     staging_.add_rounds(end_ - first_);
   }
@@ -53,6 +69,7 @@ class Staged : public Collective {
       else
         return false;
     }
+    if (!std::exchange(told_, true)) pace_.took(area_stores_, Clock::now() - begin_);
     return true;
   }
 
@@ -71,19 +88,30 @@ class Staged : public Collective {
   }
 
   void fill(std::uint64_t round) {
-    stores_[round % 2] = pace(round).next();
-    if (reduces_) {
+    if (reduces_)
       for_each_peer([&](int peer) {
-        move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), stores_[round % 2]);
-        count(peer, bytes_of(peer, round));
+        count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_));
       });
-    } else {
-      const Extents own = slice_of(call_.input, place_.rank, round);
-      move(own, staged(place_.rank, place_.rank, round), stores_[round % 2]);
-      move(own, slice_of(call_.output, place_.rank, round), output_stores_);
-      count_for_all(bytes_of(place_.rank, round));
-    }
+    else
+      fill_own(round);
     staging_.reach(Point::filled, round);
+  }
+
+  // In one pass to the area and to the output, where each is in one piece.
+  void fill_own(std::uint64_t round) {
+    const Extents own = slice_of(call_.input, place_.rank, round);
+    const Extents output = slice_of(call_.output, place_.rank, round);
+    const Extents area = staged(place_.rank, place_.rank, round);
+    if (own.size() == 1 && output.size() == 1) {
+      SomeTargets targets;
+      targets.add(area, area_stores_);
+      if (output.front().data != own.front().data) targets.add(output, output_stores_);
+      copy(own.front().data, targets.by_stores(), own.front().bytes);
+      count_for_all(own.front().bytes);
+    } else {
+      count_for_all(move(own, area, area_stores_));
+      move(own, output, output_stores_);
+    }
   }
 
   void reduce(std::uint64_t round) {
@@ -94,12 +122,12 @@ class Staged : public Collective {
                                             : staged(peer, place_.rank, round));
     const Extents output = slice_of(call_.output, place_.rank, round);
     const Extents result = gathers_ ? staged(place_.rank, place_.rank, round) : Extents{};
-    if (!reduce_in_one_pass(sources, output, result, stores_[round % 2])) {
+    if (!reduce_in_one_pass(sources, output, result, area_stores_)) {
       reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, output);
       copy_extents(output, result);
     }
     if (!gathers_) return;
-    count_for_all(bytes_of(place_.rank, round));
+    count_for_all(total_bytes(output));
     staging_.reach(Point::reduced, round);
   }
 
@@ -110,13 +138,11 @@ class Staged : public Collective {
     if (!one_piece(output) || !std::all_of(sources.begin(), sources.end(), one_piece)) return false;
     std::vector<const std::byte*> from;
     for (const Extents& source : sources) from.push_back(source.front().data);
-    std::array<std::vector<std::byte*>, 2> targets;  // by kind of stores
-    targets[static_cast<std::size_t>(output_stores_)].push_back(output.front().data);
-    if (!result.empty()) targets[static_cast<std::size_t>(result_stores)].push_back(result.front().data);
+    SomeTargets targets;
+    targets.add(output, output_stores_);
+    if (!result.empty()) targets.add(result, result_stores);
     rondo::reduce(reduction_of(call_, place_.size), from, FirstSource::input, Result::complete,
-                  Targets(targets[static_cast<std::size_t>(Stores::ordinary)],
-                          targets[static_cast<std::size_t>(Stores::streaming)]),
-                  output.front().bytes / size_of(call_.type));
+                  targets.by_stores(), output.front().bytes / size_of(call_.type));
     return true;
   }
 
@@ -126,8 +152,6 @@ class Staged : public Collective {
         move(staged(peer, peer, round), slice_of(call_.output, peer, round), output_stores_);
       });
     staging_.reach(Point::finished, round);
-    const auto now = Clock::now();
-    pace(round).took(stores_[round % 2], now - std::exchange(last_finish_, now));
   }
 
   // Begins with the right neighbour, so that no rank is everybody's first.
@@ -149,15 +173,13 @@ class Staged : public Collective {
     return {{staging_.slice(rank, chunk, round), bytes_of(chunk, round)}};
   }
 
-  static void move(const Extents& from, const Extents& to, Stores stores) {
+  // Returns the bytes moved.
+  static std::size_t move(const Extents& from, const Extents& to, Stores stores) {
     if (from.size() != 1 || to.size() != 1) return copy_extents(from, to);
     std::byte* const target = to.front().data;
     if (target != from.front().data)
       copy(from.front().data, Targets(std::span(&target, 1), stores), from.front().bytes);
-  }
-
-  Pace& pace(std::uint64_t round) const {
-    return staging_.pace_of(std::min(most_bytes_ - offset_of(round), staging_.slice_bytes()));
+    return from.front().bytes;
   }
 
   void count(int peer, std::size_t bytes) {
@@ -174,10 +196,11 @@ class Staged : public Collective {
   // Rounds are numbered since the communicator began.
   std::uint64_t filled_, reduced_, finished_;
   std::uint64_t first_, end_;
-  std::size_t most_bytes_;  // of a chunk
   Stores output_stores_;
-  std::array<Stores, 2> stores_{};  // into the areas, of the rounds under way
-  Clock::time_point last_finish_;
+  Pace& pace_;
+  Stores area_stores_;
+  Clock::time_point begin_ = Clock::now();
+  bool told_ = false;
 };
 
 }  // namespace

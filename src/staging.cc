@@ -2,19 +2,20 @@
 
 #include <algorithm>
 
+#include "src/pages.h"
+
 namespace rondo {
 namespace {
 
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t rounds_at_once = 2;
-constexpr std::size_t page = 4096;
 
 }  // namespace
 
 std::size_t Staging::area_bytes(std::size_t bytes, int size) {
   if (bytes == 0) return 0;
   const std::size_t least = rounds_at_once * static_cast<std::size_t>(size) * cache_line;
-  return (std::max(bytes, least) + page - 1) / page * page;
+  return whole_pages(std::max(bytes, least));
 }
 
 Staging::Staging(const Segment& segment, int rank, int size, std::function<void()> wake)

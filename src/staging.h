@@ -3,10 +3,11 @@
 // rank writes.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <functional>
+#include <map>
 
+#include "src/call.h"
 #include "src/pace.h"
 #include "src/segment.h"
 
@@ -36,8 +37,8 @@ class Staging {
   void reach(Point point, std::uint64_t round) const;
   bool all_reached(Point point, std::uint64_t round) const;
 
-  // Of rounds with so many bytes of the largest chunk.
-  Pace& pace_of(std::size_t bytes) { return paces_[static_cast<std::size_t>(std::bit_width(bytes))]; }
+  // Of calls of a kind with so many bytes in the largest chunk.
+  Pace& pace_of(CallKind kind, std::size_t bytes) { return paces_[{kind, std::bit_width(bytes)}]; }
 
   // Takes this rank's area now, so that shortage of memory is an Error and not a SIGBUS.
   void reserve();
@@ -50,7 +51,7 @@ class Staging {
   std::function<void()> wake_;  // sleeping peers, after a count was stored
   std::uint64_t rounds_;
   bool reserved_ = false;
-  std::array<Pace, 65> paces_;
+  std::map<std::pair<CallKind, int>, Pace> paces_;
 };
 
 }  // namespace rondo

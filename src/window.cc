@@ -4,31 +4,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "src/error.h"
+#include "src/pages.h"
+#include "src/shared_memory.h"
 
 namespace rondo {
 namespace {
-
-[[noreturn]] void fail_window(const char* what, std::size_t bytes) {
-  const int error = errno;
-  fail(ErrorKind::system, "{} of a window of {} bytes: {}", what, bytes, std::strerror(error));
-}
-
-std::size_t whole_pages(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
-
-std::byte* map_shared(const Fd& memory, std::size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory.get(), 0);
-  return base == MAP_FAILED ? nullptr : static_cast<std::byte*>(base);
-}
 
 // This process's own windows.
 class OwnWindows {
@@ -40,28 +25,35 @@ class OwnWindows {
   }
 
   void* allocate(std::size_t bytes) {
-    Fd memory(::memfd_create("rondo-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory) fail_window("memfd_create", bytes);
-    if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) fail_window("ftruncate", bytes);
-    if (::fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes)) != 0) fail_window("fallocate", bytes);
-    if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      fail_window("sealing", bytes);
-    std::byte* base = map_shared(memory, bytes);
-    if (base == nullptr) fail_window("mmap", bytes);
+    Fd memory = make_shared_memory("rondo-window", bytes, bytes);
+    std::byte* base = map_shared_memory(memory, bytes, Pages::now);
     const std::lock_guard lock(mutex_);
-    windows_.emplace(base, Window{std::move(memory), bytes, ++last_number_});
+    add(base, std::move(memory), bytes, Origin::allocated);
     return base;
   }
 
   void free(void* address) {
     const std::lock_guard lock(mutex_);
-    const auto found = windows_.find(static_cast<const std::byte*>(address));
+    const auto found = find(address, Origin::allocated);
     if (found == windows_.end())
       fail(ErrorKind::invalid_argument, "pointer {}: expected memory of rondoMemAlloc that was not freed",
            address);
     ::munmap(address, found->second.bytes);
-    windows_.erase(found);
-    ++freed_;
+    remove(found);
+  }
+
+  void exchange(std::span<std::byte> pages) {
+    const std::lock_guard lock(mutex_);
+    add(pages.data(), exchange_for_shared_pages(pages), pages.size(), Origin::exchanged);
+  }
+
+  void exchange_back(void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = find(address, Origin::exchanged);
+    if (found == windows_.end())
+      fail(ErrorKind::invalid_argument, "pointer {}: expected memory whose pages were exchanged", address);
+    exchange_for_private_pages({static_cast<std::byte*>(address), found->second.bytes});
+    remove(found);
   }
 
   std::optional<WindowReference> find(const std::byte* buffer, std::size_t bytes) const {
@@ -77,14 +69,29 @@ class OwnWindows {
   }
 
  private:
+  enum class Origin { allocated, exchanged };
   struct Window {
     Fd memory;
     std::size_t bytes;
     std::uint64_t number;
+    Origin origin;
   };
+  using Windows = std::map<const std::byte*, Window>;  // by address
+
+  void add(const std::byte* base, Fd memory, std::size_t bytes, Origin origin) {
+    windows_.emplace(base, Window{std::move(memory), bytes, ++last_number_, origin});
+  }
+  Windows::iterator find(const void* address, Origin origin) {
+    const auto found = windows_.find(static_cast<const std::byte*>(address));
+    return found != windows_.end() && found->second.origin == origin ? found : windows_.end();
+  }
+  void remove(Windows::iterator window) {
+    windows_.erase(window);
+    ++freed_;
+  }
 
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Window> windows_;  // by address
+  Windows windows_;
   std::uint64_t last_number_ = 0, freed_ = 0;
 };
 
@@ -108,6 +115,16 @@ void* allocate_window(std::size_t bytes) {
 
 void free_window(void* memory) { OwnWindows::instance().free(memory); }
 
+void* exchange_pages(const void* buffer, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(buffer);
+  const std::size_t before = address % page_bytes();
+  auto* const begin = reinterpret_cast<std::byte*>(address - before);
+  OwnWindows::instance().exchange({begin, whole_pages(before + bytes)});
+  return begin;
+}
+
+void exchange_pages_back(void* pages) { OwnWindows::instance().exchange_back(pages); }
+
 std::optional<WindowReference> find_window(const void* buffer, std::size_t bytes) {
   return OwnWindows::instance().find(static_cast<const std::byte*>(buffer), bytes);
 }
@@ -127,9 +144,8 @@ std::shared_ptr<const MappedWindow> map_window(const ProcessIdentity& owner,
   auto& known = peer.mapped[reference.number];
   if (!known) {
     const Fd memory = open_of_process(owner, reference.descriptor);
-    if (!memory) fail_window("opening", reference.bytes);
-    std::byte* base = map_shared(memory, reference.bytes);
-    if (base == nullptr) fail_window("mapping", reference.bytes);
+    if (!memory) fail_memory("opening", reference.bytes);
+    std::byte* base = map_shared_memory(memory, reference.bytes, Pages::now);
     known = std::make_shared<const MappedWindow>(base, reference.bytes);
   }
   return known;

@@ -1,6 +1,6 @@
-// Memory that ranks in other processes can map: what rondoMemAlloc gives. Each window is a memfd that its
-// owner keeps open, so that peers open it through /proc without the owner's help, who may be busy. Safe from
-// any thread.
+// Memory that ranks in other processes can map: what rondoMemAlloc gives, and what was registered so. Each
+// window is a memfd that its owner keeps open, so that peers open it through /proc without the owner's help,
+// who may be busy. Safe from any thread.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,14 @@ void* allocate_window(std::size_t bytes);
 // Throws invalid_argument unless `memory` came from allocate_window and was not freed. No rank may be using
 // it.
 void free_window(void* memory);
+
+// Makes a window of the whole pages that hold [buffer, buffer + bytes): shared pages take their place, and
+// addresses and content stay. What else lies in the first and the last page comes along. Nobody may write to
+// any of it meanwhile. Returns where the pages begin. Throws invalid_argument unless all of it is private
+// heap memory. It must be changed back before it is freed.
+void* exchange_pages(const void* buffer, std::size_t bytes);
+// `pages`: what exchange_pages returned. No rank may be using them.
+void exchange_pages_back(void* pages);
 
 // The window that holds [buffer, buffer + bytes), if there is one.
 std::optional<WindowReference> find_window(const void* buffer, std::size_t bytes);

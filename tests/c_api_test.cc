@@ -1,7 +1,9 @@
 // Every function of rondo.h, as a program in C would call it: what they do, and what they say to nonsense.
 #include <fcntl.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <thread>
 
@@ -131,6 +133,59 @@ TEST(CApi, EveryCollectiveDoesItsPart) {
   });
 }
 
+std::string ledger_of(rondoComm_t comm) {
+  std::size_t room = 0;
+  EXPECT_EQ(rondoLedgerJson(comm, nullptr, &room), rondoSuccess);
+  std::string text(room, ' ');
+  EXPECT_EQ(rondoLedgerJson(comm, text.data(), &room), rondoSuccess);
+  return text;
+}
+
+TEST(CApi, RegistersMemory) {
+  with_comms([](rondoComm_t comm, int rank) {
+    constexpr std::size_t count = 8 * 4096;
+    // Whole pages, which no other thread's memory shares.
+    const std::unique_ptr<float[], decltype(&std::free)> memory(
+        static_cast<float*>(std::aligned_alloc(4096, count * sizeof(float))), std::free);
+    float* const data = memory.get();
+    std::fill_n(data, count, 1.0f);
+    const auto reduce = [&] {
+      ASSERT_WELL(rondoAllReduce(data, data, count, rondoFloat32, rondoSum, comm, nullptr));
+      EXPECT_EQ(data[count - 1], size);
+      ASSERT_WELL(rondoBarrier(comm, nullptr));
+      std::fill_n(data, count, 1.0f);
+      ASSERT_WELL(rondoBarrier(comm, nullptr));
+    };
+    void* handle = nullptr;
+    ASSERT_WELL(rondoCommRegister(comm, data, count * sizeof(float), &handle));
+    reduce();
+    EXPECT_EQ(ledger_of(comm).find("\"windows\""), std::string::npos) << "registered without a flag";
+    ASSERT_WELL(rondoCommDeregister(comm, handle));
+    expect_error(rondoCommDeregister(comm, handle), rondoInvalidArgument, "expected one that was registered");
+
+    rondoWindow_t window = nullptr;
+    const auto exchange = [&](void* what, std::size_t bytes, int flags) {
+      return rondoCommWindowRegister(comm, what, bytes, &window, flags);
+    };
+    ASSERT_WELL(exchange(data, count * sizeof(float), RONDO_WIN_EXCHANGE_PAGES));
+    reduce();
+    EXPECT_NE(ledger_of(comm).find("\"windows\""), std::string::npos);
+    rondoWindow_t part = nullptr;
+    ASSERT_WELL(rondoCommWindowRegister(comm, data + 10, 100, &part, RONDO_WIN_EXCHANGE_PAGES));
+    ASSERT_WELL(rondoCommWindowDeregister(comm, part));
+    reduce();
+    ASSERT_WELL(rondoCommWindowDeregister(comm, window));
+    reduce();
+
+    expect_error(exchange(nullptr, 8, RONDO_WIN_DEFAULT), rondoInvalidArgument, "buff is null");
+    expect_error(exchange(data, 0, RONDO_WIN_DEFAULT), rondoInvalidArgument, "size 0");
+    expect_error(exchange(data, 8, 7), rondoInvalidArgument, "winFlags 7");
+    expect_error(exchange(&rank, sizeof rank, RONDO_WIN_EXCHANGE_PAGES), rondoInvalidArgument,
+                 "this thread's stack");
+    expect_error(rondoCommRegister(comm, data, 8, nullptr), rondoInvalidArgument, "win is null");
+  });
+}
+
 TEST(CApi, FactorsMakeOperators) {
   with_comms([](rondoComm_t comm, int) {
     float half = 0.5f, value = 6, sum = 0;
@@ -221,6 +276,8 @@ TEST(CApi, HandlesThatNeverWereAreFoundOut) {
     std::size_t room = 0;
     std::uint64_t matrix[9];
     rondoRedOp_t op;
+    void* handle;
+    rondoWindow_t window;
     const rondoResult_t results[] = {
         rondoCommCount(comm, &number),
         rondoCommUserRank(comm, &number),
@@ -234,6 +291,10 @@ TEST(CApi, HandlesThatNeverWereAreFoundOut) {
         rondoAllReduce(buffer, buffer, 1, rondoFloat32, rondoSum, comm, nullptr),
         rondoRedOpCreatePreMulSum(&op, buffer, rondoFloat32, rondoScalarHostImmediate, comm),
         rondoRedOpDestroy(rondoSum, comm),
+        rondoCommRegister(comm, buffer, sizeof buffer, &handle),
+        rondoCommDeregister(comm, nullptr),
+        rondoCommWindowRegister(comm, buffer, sizeof buffer, &window, RONDO_WIN_DEFAULT),
+        rondoCommWindowDeregister(comm, nullptr),
         rondoLedgerScopeBegin(comm, "x"),
         rondoLedgerScopeEnd(comm),
         rondoLedgerMatrix(comm, rondoLedgerPayload, matrix),
@@ -571,6 +632,13 @@ TEST(LedgerCalls, GiveScopesMatrixAndText) {
       EXPECT_EQ(std::accumulate(matrix + from * size, matrix + (from + 1) * size, std::uint64_t{0}),
                 2 * 1200u)
           << rank;
+    // Neither the first matrix's own calls nor the scope they are made in count.
+    std::uint64_t again[size * size] = {};
+    ASSERT_WELL(rondoLedgerScopeBegin(comm, "elsewhere"));
+    ASSERT_WELL(rondoLedgerMatrix(comm, rondoLedgerPayload, again));
+    ASSERT_WELL(rondoLedgerMatrix(comm, rondoLedgerPayload, again));
+    ASSERT_WELL(rondoLedgerScopeEnd(comm));
+    EXPECT_TRUE(std::equal(matrix, matrix + size * size, again));
     std::size_t room = 0;
     ASSERT_WELL(rondoLedgerJson(comm, nullptr, &room));
     std::string text(room, '\0');

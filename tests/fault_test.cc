@@ -626,7 +626,7 @@ TEST(Signals, InterruptNothingAndNoHandlerIsChanged) {
     ::setitimer(ITIMER_REAL, &timer, nullptr);
     const auto comm = Communicator::create(id.meeting_place(), rank, 3, test_options());
     std::vector<float> data(20'000, 1);
-    for (int op = 0; op < 500; ++op) comm->run(sum_call(*comm, data));
+    for (int op = 0; op < 3000; ++op) comm->run(sum_call(*comm, data));
     comm->split(0, 0, test_options())->run(barrier_call());
     const itimerval off{};
     ::setitimer(ITIMER_REAL, &off, nullptr);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/witness.h"
+#include "include/rondo/rondo.h"
 #include "models/generator.h"
 #include "models/megatron.h"
 #include "models/qwen3.h"
@@ -174,6 +175,27 @@ TEST_F(OverHosts, SplitsMakeCommunicatorsWithinAndAcrossHosts) {
     across->run(sum_call(*across, data));
     EXPECT_EQ(data[4999], 15.f);
   });
+}
+
+TEST_F(OverHosts, AnIdWithAnAddressJoinsHosts) {
+  const TestHosts& hosts = TestHosts::shared(2);
+  ::setenv("RONDO_COMM_ID", (hosts.address(0) + ":29455").c_str(), 1);
+  rondoUniqueId id;
+  ASSERT_EQ(rondoGetUniqueId(&id), rondoSuccess) << rondoGetLastError(nullptr);
+  run_processes(3, [&](int rank) {
+    hosts.enter(rank == 2 ? 1 : 0);
+    rondoComm_t comm = nullptr;
+    ASSERT_EQ(rondoCommInitRank(&comm, 3, id, rank), rondoSuccess) << rondoGetLastError(nullptr);
+    float data = static_cast<float>(rank);
+    EXPECT_EQ(rondoAllReduce(&data, &data, 1, rondoFloat32, rondoSum, comm, nullptr), rondoSuccess);
+    EXPECT_EQ(data, 3.f);
+    EXPECT_EQ(rondoCommDestroy(comm), rondoSuccess);
+  });
+  for (const char* bad : {"", "host", ":1", "host:", "host:0", "host:65536", "host:1x"}) {
+    ::setenv("RONDO_COMM_ID", bad, 1);
+    EXPECT_EQ(rondoGetUniqueId(&id), rondoInvalidArgument) << bad;
+  }
+  ::unsetenv("RONDO_COMM_ID");
 }
 
 // ---- calls that differ ----

@@ -204,9 +204,11 @@ TEST(Ledger, RefusedCallsStandInTheTotalOnly) {
   Ledger ledger(0, 3, true, mutex);
   Traffic moved(3);
   moved.count(ByteClass::protocol, 1, 64);
+  moved.count(ByteClass::payload, 1, 8);
   ledger.book_refused(moved);
   EXPECT_TRUE(ledger.rows().empty());
   EXPECT_EQ(sum_of(ledger.total().of(ByteClass::protocol)), 64u);
+  EXPECT_EQ(sum_of(ledger.total().of(ByteClass::payload)), 0u) << "nobody took it";
 }
 
 TEST(Ledger, JsonParsesAndHoldsTheRows) {

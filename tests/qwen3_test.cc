@@ -110,7 +110,8 @@ TEST_P(GoldenLayer, OutputAndGradientsArePyTorchs) {
     ParameterUnit parameters = qwen3_layer_unit(config, 0);
     for (ParameterSpec& spec : parameters.parameters)
       spec.name = spec.name.substr(std::string("model.layers.0.").size());
-    FsdpUnit unit(comm.shared_from_this(), parameters, GetParam().types);
+    BlockPool pool;
+    FsdpUnit unit(comm.shared_from_this(), parameters, GetParam().types, pool);
     unit.initialize(generated_weight);
     const Rope rope(static_cast<float>(config.rope_theta), config.head_dim, 64);
     const Qwen3Layer layer(config, rope);

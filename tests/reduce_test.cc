@@ -431,6 +431,44 @@ TEST_P(Kernels, OfEveryInstructionSetGiveTheSameBits) {
       }
 }
 
+// Some blocks and a little more, streamed to targets that never begin a cache line together.
+TEST_P(Kernels, StreamToTargetsThatLieDifferently) {
+  const DataType type = GetParam();
+  constexpr std::size_t line = 64, bytes = 3 * 4096 + 1024 + 40;
+  constexpr auto sentinel = std::byte{0x5A};
+  const std::size_t count = bytes / size_of(type);
+  std::vector<std::vector<std::byte>> inputs(2, std::vector<std::byte>(bytes));
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t s = 0; s < 2; ++s)
+      set_element(inputs[s].data() + i * size_of(type), type, static_cast<double>((i * 7 + s) % 11));
+  const std::byte* sources[] = {inputs[0].data(), inputs[1].data()};
+  std::vector<std::byte> expected(count * size_of(type));
+  std::byte* whole[] = {expected.data()};
+  reduce_kernel_plain(type, ReduceOp::sum)({sources, 2, false, true, whole, 1, nullptr, 0, count, 0, 2});
+  for (const NamedReduceKernels& set : reduce_kernels_of_this_cpu())
+    for (const std::size_t first : {0u, 16u, 1u})
+      for (const std::size_t second : {0u, 32u, 63u}) {
+        struct alignas(line) Room {
+          std::array<std::byte, bytes + 2 * line> all;
+        };
+        const auto rooms = std::make_unique<std::array<Room, 3>>();
+        for (Room& room : *rooms) room.all.fill(sentinel);
+        std::byte* streamed[] = {(*rooms)[0].all.data() + first, (*rooms)[1].all.data() + second};
+        std::byte* ordinary[] = {(*rooms)[2].all.data() + 8};
+        set.kernels(type, ReduceOp::sum)({sources, 2, false, true, ordinary, 1, streamed, 2, count, 0, 2});
+        const std::size_t begins[] = {first, second, 8};
+        for (std::size_t room = 0; room < 3; ++room) {
+          const auto& all = (*rooms)[room].all;
+          for (std::size_t i = 0; i < all.size(); ++i) {
+            const bool inside = i >= begins[room] && i < begins[room] + expected.size();
+            ASSERT_EQ(all[i], inside ? expected[i - begins[room]] : sentinel)
+                << set.name << ", " << first << " and " << second << " off, target " << room << ", byte "
+                << i;
+          }
+        }
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Kernels,
                          testing::Values(DataType::i8, DataType::u8, DataType::i32, DataType::u32,
                                          DataType::i64, DataType::u64, DataType::f16, DataType::f32,

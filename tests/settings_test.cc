@@ -149,6 +149,69 @@ TEST(LaunchEnvironment, RefusesRanksOutsideTheWorld) {
   expect_refused("RONDO_LISTEN_FD", {"", "2", "-1", "stdin"}, read);
 }
 
+// ---- what mpirun and srun tell ----
+
+TEST(LaunchEnvironment, TakesRankAndSizeFromMpirun) {
+  EXPECT_FALSE(LaunchEnvironment::is_there());
+  const auto is_rank_2_of_3 = [](const char* which) {
+    EXPECT_TRUE(LaunchEnvironment::is_there()) << which;
+    const LaunchEnvironment launch = LaunchEnvironment::read();
+    EXPECT_EQ(launch.rank, 2) << which;
+    EXPECT_EQ(launch.size, 3) << which;
+    EXPECT_NE(launch.job, "") << which;
+    EXPECT_EQ(launch.master_address, "") << which;
+  };
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "2"), size("OMPI_COMM_WORLD_SIZE", "3"),
+        job("PMIX_NAMESPACE", "7");
+    is_rank_2_of_3("Open MPI");
+    const std::string one_job = LaunchEnvironment::read().job;
+    const Variable other("PMIX_NAMESPACE", "8");
+    EXPECT_NE(LaunchEnvironment::read().job, one_job) << "two jobs would meet";
+  }
+  {
+    const Variable rank("PMI_RANK", "2"), size("PMI_SIZE", "3");
+    is_rank_2_of_3("MPICH");
+  }
+  {
+    const Variable rank("SLURM_PROCID", "2"), size("SLURM_NTASKS", "3"), job("SLURM_JOB_ID", "5");
+    EXPECT_FALSE(LaunchEnvironment::is_there()) << "a batch script is no rank";
+    const Variable step("SLURM_STEP_ID", "0");
+    is_rank_2_of_3("Slurm");
+    const Variable own_rank("RANK", "0"), own_size("WORLD_SIZE", "1"), address("MASTER_ADDR", "localhost"),
+        port("MASTER_PORT", "1000");
+    EXPECT_EQ(LaunchEnvironment::read().size, 1) << "rondo run's own come first";
+  }
+}
+
+TEST(LaunchEnvironment, NobodyBecomesAJobOfOneByAccident) {
+  const auto read = [] { LaunchEnvironment::read(); };
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "0");
+    EXPECT_NE(error_message(read).find("OMPI_COMM_WORLD_SIZE=\"\""), std::string::npos)
+        << error_message(read);
+    expect_refused("OMPI_COMM_WORLD_SIZE", {"0", "-1", "four"}, read);
+  }
+  {
+    const Variable size("PMI_SIZE", "4");
+    EXPECT_NE(error_message(read).find("PMI_RANK=\"\""), std::string::npos) << error_message(read);
+    expect_refused("PMI_RANK", {"4", "-1", "1x"}, read);
+  }
+}
+
+TEST(LaunchEnvironment, SeveralHostsOfAJobNeedAnAddress) {
+  const Variable rank("OMPI_COMM_WORLD_RANK", "1"), size("OMPI_COMM_WORLD_SIZE", "4"),
+      local("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+  const auto read = [] { LaunchEnvironment::read(); };
+  EXPECT_NE(error_message(read).find("expected MASTER_ADDR and MASTER_PORT"), std::string::npos);
+  const Variable address("MASTER_ADDR", "10.0.0.1"), port("MASTER_PORT", "4000");
+  const LaunchEnvironment launch = LaunchEnvironment::read();
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.job, "");
+  EXPECT_EQ(launch.master_address, "10.0.0.1");
+  EXPECT_EQ(launch.master_port, 4001);
+}
+
 // ---- the same decision on every rank ----
 
 void expect_disagreement(const char* variable, const char* value, std::initializer_list<const char*> words) {

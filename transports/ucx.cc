@@ -1,15 +1,8 @@
 // Between hosts: tagged messages of UCX. Each rank of each communicator has a worker of its own, so a tag is
 // no more than sender and channel, and UCX matches messages of one sender in the order in which they were
 // sent.
-#include <ucp/api/ucp.h>
-#include <ucs/debug/debug.h>
-#include <ucs/debug/log_def.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -19,71 +12,45 @@
 #include "src/log.h"
 #include "src/network.h"
 #include "transports/ucx_devices.h"
+#include "transports/ucx_library.h"
 
 namespace rondo {
 namespace {
 
 using namespace std::chrono_literals;
 
-// UCX takes these signals for itself when it is loaded. They are the program's.
-[[maybe_unused]] const bool signals_given_back = [] {
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-  return true;
-}();
-
-// What UCX has to say goes where Rondo's own messages go. Its errors are none of the user's: that a peer has
-// died is told by Rondo.
-ucs_log_func_rc_t take_message(const char*, unsigned, const char*, ucs_log_level_t level,
-                               const ucs_log_component_config_t*, const char* format, va_list arguments) {
-  std::array<char, 512> text;
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  if (level == UCS_LOG_LEVEL_FATAL)
-    logger().error("UCX: {}", text.data());
-  else if (level <= UCS_LOG_LEVEL_WARN)
-    logger().info("UCX: {}", text.data());
-  return UCS_LOG_FUNC_RC_STOP;
-}
-
-void take_messages() {
-  static const bool taken = [] {
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(take_message);
-    return true;
-  }();
-  (void)taken;
-}
-
 void need(ucs_status_t status, const char* doing) {
-  if (status != UCS_OK) fail(ErrorKind::system, "UCX, {}: {}", doing, ucs_status_string(status));
+  if (status != UCS_OK) fail(ErrorKind::system, "UCX, {}: {}", doing, ucx().ucs_status_string(status));
 }
 
-template <typename T, void (*destroy)(T*)>
 struct Destroy {
-  void operator()(T* handle) const { destroy(handle); }
+  void operator()(ucp_config_t* config) const { ucx().ucp_config_release(config); }
+  void operator()(ucp_context_h context) const { ucx().ucp_cleanup(context); }
+  void operator()(ucp_worker_h worker) const { ucx().ucp_worker_destroy(worker); }
 };
-using Config = std::unique_ptr<ucp_config_t, Destroy<ucp_config_t, ucp_config_release>>;
-using Context = std::unique_ptr<ucp_context, Destroy<ucp_context, ucp_cleanup>>;
-using Worker = std::unique_ptr<ucp_worker, Destroy<ucp_worker, ucp_worker_destroy>>;
+using Config = std::unique_ptr<ucp_config_t, Destroy>;
+using Context = std::unique_ptr<ucp_context, Destroy>;
+using Worker = std::unique_ptr<ucp_worker, Destroy>;
 
 Context make_context(const std::string& devices) {
-  take_messages();
   ucp_config_t* raw = nullptr;
-  need(ucp_config_read(nullptr, nullptr, &raw), "reading its settings");
+  need(ucx().ucp_config_read(nullptr, nullptr, &raw), "reading its settings");
   const Config config(raw);
   // Shared memory would pass by the wire between namespaces of one machine; within a host we have our own.
   if (std::getenv("UCX_TLS") == nullptr)
-    need(ucp_config_modify(config.get(), "TLS", "^shm,self"), "choosing transports");
+    need(ucx().ucp_config_modify(config.get(), "TLS", "^shm,self"), "choosing transports");
   // Else a connection to a host that is not there any more would keep its caller for minutes.
   if (std::getenv("UCX_TCP_CONN_NB") == nullptr)
-    need(ucp_config_modify(config.get(), "CONN_NB", "y"), "choosing how to connect");
+    need(ucx().ucp_config_modify(config.get(), "CONN_NB", "y"), "choosing how to connect");
   if (!devices.empty()) {
     need_network_devices(devices);
-    need(ucp_config_modify(config.get(), "NET_DEVICES", devices.c_str()), "choosing devices");
+    need(ucx().ucp_config_modify(config.get(), "NET_DEVICES", devices.c_str()), "choosing devices");
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   ucp_context_h context = nullptr;
-  need(ucp_init(&params, config.get(), &context), "starting");
+  need(ucx().ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config.get(), &context), "starting");
   return Context(context);
 }
 
@@ -92,7 +59,7 @@ Worker make_worker(const Context& context) {
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // whoever waits drives, under the communicator's lock
   ucp_worker_h worker = nullptr;
-  need(ucp_worker_create(context.get(), &params, &worker), "making a worker");
+  need(ucx().ucp_worker_create(context.get(), &params, &worker), "making a worker");
   return Worker(worker);
 }
 
@@ -116,12 +83,12 @@ struct Transfer {
 };
 
 void send_ended(void* request, ucs_status_t status, void* transfer) {
-  ucp_request_free(request);
+  ucx().ucp_request_free(request);
   static_cast<Transfer*>(transfer)->end(status, 0);
 }
 
 void receive_ended(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* transfer) {
-  ucp_request_free(request);
+  ucx().ucp_request_free(request);
   static_cast<Transfer*>(transfer)->end(status, info->length);
 }
 
@@ -154,14 +121,14 @@ class UcxNetwork : public Network {
         streams_(static_cast<std::size_t>(size * channel_count * 2)),
         context_(make_context(devices)),
         worker_(make_worker(context_)) {
-    need(ucp_worker_get_efd(worker_.get(), &descriptor_), "asking for its event descriptor");
+    need(ucx().ucp_worker_get_efd(worker_.get(), &descriptor_), "asking for its event descriptor");
     ucp_am_handler_param_t handler{};
     handler.field_mask =
         UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
     handler.id = word_id;
     handler.cb = word_came;
     handler.arg = this;
-    need(ucp_worker_set_am_recv_handler(worker_.get(), &handler), "listening to words");
+    need(ucx().ucp_worker_set_am_recv_handler(worker_.get(), &handler), "listening to words");
   }
 
   ~UcxNetwork() override {
@@ -180,10 +147,10 @@ class UcxNetwork : public Network {
   std::vector<std::byte> address() const override {
     ucp_address_t* address = nullptr;
     std::size_t bytes = 0;
-    need(ucp_worker_get_address(worker_.get(), &address, &bytes), "asking for its address");
+    need(ucx().ucp_worker_get_address(worker_.get(), &address, &bytes), "asking for its address");
     const auto* begin = reinterpret_cast<const std::byte*>(address);
     std::vector<std::byte> copy(begin, begin + bytes);
-    ucp_worker_release_address(worker_.get(), address);
+    ucx().ucp_worker_release_address(worker_.get(), address);
     return copy;
   }
 
@@ -223,12 +190,12 @@ class UcxNetwork : public Network {
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.cb.send = [](void* request, ucs_status_t, void* told) {
-      ucp_request_free(request);
+      ucx().ucp_request_free(request);
       static_cast<OutgoingWord*>(told)->request = nullptr;
     };
     param.user_data = &out;
-    void* request = ucp_am_send_nbx(at(peer).endpoint, word_id, &out.from, sizeof out.from, out.text.data(),
-                                    out.text.size(), &param);
+    void* request = ucx().ucp_am_send_nbx(at(peer).endpoint, word_id, &out.from, sizeof out.from,
+                                          out.text.data(), out.text.size(), &param);
     if (UCS_PTR_IS_PTR(request)) out.request = request;
     if (UCS_PTR_IS_ERR(request)) at(peer).lost = true;
   }
@@ -244,11 +211,11 @@ class UcxNetwork : public Network {
 
   bool flush(Deadline deadline) override {
     ucp_request_param_t param{};
-    void* request = ucp_worker_flush_nbx(worker_.get(), &param);
+    void* request = ucx().ucp_worker_flush_nbx(worker_.get(), &param);
     if (!UCS_PTR_IS_PTR(request)) return true;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed()) turn_over();
-    const bool complete = ucp_request_check_status(request) != UCS_INPROGRESS;
-    ucp_request_free(request);
+    while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed()) turn_over();
+    const bool complete = ucx().ucp_request_check_status(request) != UCS_INPROGRESS;
+    ucx().ucp_request_free(request);
     return complete;
   }
 
@@ -256,7 +223,7 @@ class UcxNetwork : public Network {
     for (const std::size_t index : busy_)
       for (Transfer& transfer : streams_[index].transfers)
         if (is_receive(index) && transfer.request != nullptr)
-          ucp_request_cancel(worker_.get(), transfer.request);
+          ucx().ucp_request_cancel(worker_.get(), transfer.request);
     turn_over();
     // Sends, and receives whose data are coming in already, end with their connection.
     close_all([this](const Peer& peer) { return is_in_use(static_cast<int>(&peer - peers_.data())); });
@@ -264,7 +231,7 @@ class UcxNetwork : public Network {
     busy_.clear();
   }
 
-  bool arm() override { return ucp_worker_arm(worker_.get()) == UCS_OK; }
+  bool arm() override { return ucx().ucp_worker_arm(worker_.get()) == UCS_OK; }
   int descriptor() const override { return descriptor_; }
 
  private:
@@ -299,7 +266,7 @@ class UcxNetwork : public Network {
     params.err_handler.cb = [](void* lost, ucp_ep_h, ucs_status_t) { static_cast<Peer*>(lost)->lost = true; };
     params.err_handler.arg = &there;
     ucp_ep_h endpoint = nullptr;
-    const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &endpoint);
+    const ucs_status_t status = ucx().ucp_ep_create(worker_.get(), &params, &endpoint);
     if (status == UCS_OK) {
       there.endpoint = endpoint;
     } else {
@@ -316,7 +283,7 @@ class UcxNetwork : public Network {
     if (at(peer).unreachable != UCS_OK)
       fail(ErrorKind::system,
            "UCX finds no way from here to rank {}: {} (RONDO_NET_DEVICES, UCX_TLS, or a link that is down?)",
-           peer, ucs_status_string(at(peer).unreachable));
+           peer, ucx().ucs_status_string(at(peer).unreachable));
     const auto index =
         static_cast<std::size_t>((peer * channel_count + static_cast<int>(channel)) * 2 + (send ? 0 : 1));
     Stream& stream = streams_[index];
@@ -340,12 +307,13 @@ class UcxNetwork : public Network {
     void* request = nullptr;
     if (send) {
       param.cb.send = send_ended;
-      request = ucp_tag_send_nbx(at(peer).endpoint, buffer, count, tag(rank_, channel), &param);
+      request = ucx().ucp_tag_send_nbx(at(peer).endpoint, buffer, count, tag(rank_, channel), &param);
     } else {
       // UCX 1.13 tells the length of what came at once only to a callback, which may be called in here.
       param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
       param.cb.recv = receive_ended;
-      request = ucp_tag_recv_nbx(worker_.get(), buffer, count, tag(peer, channel), ~ucp_tag_t{0}, &param);
+      request =
+          ucx().ucp_tag_recv_nbx(worker_.get(), buffer, count, tag(peer, channel), ~ucp_tag_t{0}, &param);
     }
     if (!UCS_PTR_IS_PTR(request))
       transfer.end(UCS_PTR_STATUS(request), 0);
@@ -361,7 +329,7 @@ class UcxNetwork : public Network {
   bool turn_over() {
     constexpr int most_turns = 64;
     int turns = 0;
-    while (turns < most_turns && ucp_worker_progress(worker_.get()) != 0) ++turns;
+    while (turns < most_turns && ucx().ucp_worker_progress(worker_.get()) != 0) ++turns;
     return turns > 0;
   }
 
@@ -422,14 +390,14 @@ class UcxNetwork : public Network {
       ucp_request_param_t param{};
       param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
       param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-      void* request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
+      void* request = ucx().ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
       peer.lost = true;
       if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
     }
     const Deadline deadline = Deadline::after(closing_time);
     for (void* request : closing) {
-      while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed()) turn_over();
-      ucp_request_free(request);
+      while (ucx().ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.passed()) turn_over();
+      ucx().ucp_request_free(request);
     }
   }
 
@@ -441,12 +409,13 @@ class UcxNetwork : public Network {
   // Messages that came and nobody will ask for: UCX would complain of each.
   void drop_unexpected() {
     ucp_tag_recv_info_t info{};
-    while (ucp_tag_message_h message = ucp_tag_probe_nb(worker_.get(), 0, 0, 1, &info)) {
+    while (ucp_tag_message_h message = ucx().ucp_tag_probe_nb(worker_.get(), 0, 0, 1, &info)) {
       ucp_request_param_t param{};
-      void* request = ucp_tag_msg_recv_nbx(worker_.get(), nullptr, 0, message, &param);  // to nowhere
+      void* request = ucx().ucp_tag_msg_recv_nbx(worker_.get(), nullptr, 0, message, &param);  // to nowhere
       if (!UCS_PTR_IS_PTR(request)) continue;
-      if (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_request_cancel(worker_.get(), request);
-      ucp_request_free(request);
+      if (ucx().ucp_request_check_status(request) == UCS_INPROGRESS)
+        ucx().ucp_request_cancel(worker_.get(), request);
+      ucx().ucp_request_free(request);
     }
   }
 
@@ -469,10 +438,6 @@ std::unique_ptr<Network> make_ucx_network(int rank, int size, const std::string&
   return std::make_unique<UcxNetwork>(rank, size, devices);
 }
 
-std::string ucx_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  ucp_get_version(&major, &minor, &release);
-  return fmt::format("{}.{}.{}", major, minor, release);
-}
+std::string ucx_version() { return fmt::format("{}.{}", UCP_API_MAJOR, UCP_API_MINOR); }
 
 }  // namespace rondo

@@ -1,13 +1,12 @@
 #include "transports/ucx_devices.h"
 
-#include <uct/api/uct.h>
-
 #include <memory>
 #include <set>
 #include <sstream>
 #include <vector>
 
 #include "src/error.h"
+#include "transports/ucx_library.h"
 
 namespace rondo {
 namespace {
@@ -17,11 +16,11 @@ using Names = std::set<std::string>;
 std::vector<std::string> memory_domains(uct_component_h component) {
   uct_component_attr_t attributes{};
   attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-  if (uct_component_query(component, &attributes) != UCS_OK) return {};
+  if (ucx().uct_component_query(component, &attributes) != UCS_OK) return {};
   std::vector<uct_md_resource_desc_t> found(attributes.md_resource_count);
   attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
   attributes.md_resources = found.data();
-  if (uct_component_query(component, &attributes) != UCS_OK) return {};
+  if (ucx().uct_component_query(component, &attributes) != UCS_OK) return {};
   std::vector<std::string> names;
   for (const auto& domain : found) names.push_back(domain.md_name);
   return names;
@@ -30,30 +29,30 @@ std::vector<std::string> memory_domains(uct_component_h component) {
 // Devices that cannot be opened are no choice.
 void add_devices(uct_component_h component, const std::string& domain, Names& names) {
   uct_md_config_t* config = nullptr;
-  if (uct_md_config_read(component, nullptr, nullptr, &config) != UCS_OK) return;
+  if (ucx().uct_md_config_read(component, nullptr, nullptr, &config) != UCS_OK) return;
   uct_md_h opened = nullptr;
-  const ucs_status_t status = uct_md_open(component, domain.c_str(), config, &opened);
-  uct_config_release(config);
+  const ucs_status_t status = ucx().uct_md_open(component, domain.c_str(), config, &opened);
+  ucx().uct_config_release(config);
   if (status != UCS_OK) return;
   uct_tl_resource_desc_t* resources = nullptr;
   unsigned count = 0;
-  if (uct_md_query_tl_resources(opened, &resources, &count) == UCS_OK) {
+  if (ucx().uct_md_query_tl_resources(opened, &resources, &count) == UCS_OK) {
     for (unsigned index = 0; index < count; ++index)
       if (resources[index].dev_type == UCT_DEVICE_TYPE_NET) names.insert(resources[index].dev_name);
-    uct_release_tl_resource_list(resources);
+    ucx().uct_release_tl_resource_list(resources);
   }
-  uct_md_close(opened);
+  ucx().uct_md_close(opened);
 }
 
 Names network_devices() {
   uct_component_h* components = nullptr;
   unsigned count = 0;
-  if (uct_query_components(&components, &count) != UCS_OK) return {};
+  if (ucx().uct_query_components(&components, &count) != UCS_OK) return {};
   Names names;
   for (unsigned index = 0; index < count; ++index)
     for (const std::string& domain : memory_domains(components[index]))
       add_devices(components[index], domain, names);
-  uct_release_component_list(components);
+  ucx().uct_release_component_list(components);
   return names;
 }
 

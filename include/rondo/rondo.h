@@ -109,7 +109,8 @@ RONDO_API const char* rondoGetLastError(rondoComm_t comm);
 
 /* ---- communicators ---- */
 /* Makes an id. Works in any process of this host, also in a parent that then forks the ranks. Nothing runs
- * behind it: the ranks find one another when they call rondoCommInitRank. */
+ * behind it: the ranks find one another when they call rondoCommInitRank. It is good on this host, or, where
+ * RONDO_COMM_ID=host:port names an address of rank 0's host, on all hosts that reach it. */
 RONDO_API rondoResult_t rondoGetUniqueId(rondoUniqueId* id);
 /* Collective over nranks processes or threads of this host. Fails in time, naming the ranks, when one does
  * not come, when two claim one rank, or when they name different sizes. Waits for all ranks, inside a group
@@ -156,6 +157,26 @@ RONDO_API rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm);
 RONDO_API rondoResult_t rondoMemAlloc(void** ptr, size_t size);
 /* No call that uses it may be under way on any rank. null is fine. */
 RONDO_API rondoResult_t rondoMemFree(void* ptr);
+
+/* Tells that buff will be used in many calls of comm, as ncclCommRegister does. On a host that changes nothing
+ * but this: with RONDO_WIN_EXCHANGE_PAGES, memory from malloc becomes what rondoMemAlloc gives, in place.
+ * Address and content stay; the whole pages that hold buff are exchanged for shared ones, and with them what
+ * else lies in the first and last of them. Ask for it only if you can promise that
+ *  - no other thread writes to any of these pages during rondoCommWindowRegister and Deregister,
+ *  - the memory is deregistered before it is freed,
+ *  - no allocator gives the pages back underneath (MADV_DONTNEED would not zero them),
+ *  - no forked child needs a copy of its own: it shares the pages with its parent.
+ * Errors: memory that is not private heap memory (a stack, a file, shared memory, pages registered before).
+ * Deregister before rondoCommDestroy, while no call that uses the memory is under way on any rank. */
+typedef struct rondoWindow* rondoWindow_t;
+#define RONDO_WIN_DEFAULT 0
+#define RONDO_WIN_EXCHANGE_PAGES 1
+RONDO_API rondoResult_t rondoCommWindowRegister(rondoComm_t comm, void* buff, size_t size, rondoWindow_t* win,
+                                                int winFlags);
+RONDO_API rondoResult_t rondoCommWindowDeregister(rondoComm_t comm, rondoWindow_t win);
+/* The same with RONDO_WIN_DEFAULT, under NCCL's older names. */
+RONDO_API rondoResult_t rondoCommRegister(const rondoComm_t comm, void* buff, size_t size, void** handle);
+RONDO_API rondoResult_t rondoCommDeregister(const rondoComm_t comm, void* handle);
 
 /* ---- collectives: counts in elements ---- */
 /* In place: sendbuff == recvbuff. */
