@@ -15,5 +15,6 @@ void add_explain_command(CLI::App& app);
 void add_ledger_command(CLI::App& app);
 void add_fsdp_command(CLI::App& app);
 void add_tp_command(CLI::App& app);
+void add_tune_command(CLI::App& app);
 
 }  // namespace rondo

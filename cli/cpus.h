@@ -3,9 +3,10 @@
 
 #include <sched.h>
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/topology.h"
 
 namespace rondo {
 
@@ -14,13 +15,15 @@ std::vector<int> cpu_numbers(const cpu_set_t& cpus);
 // Such as "0-3,8".
 std::string cpu_list(const std::vector<int>& sorted_cpus);
 
-// CPUs' worth of time that the control group leaves, where it sets a limit (cgroup v2 and v1).
-std::optional<double> cpu_quota();
-
 // How many ranks can run at the same time: allowed CPUs, and no more than the quota; at least 1.
 int usable_cpus();
 
-// The CPUs of each rank: a run of neighbours for each where there are enough, else one, shared.
-std::vector<std::vector<int>> share_cpus(const std::vector<int>& cpus, int ranks);
+// The cores that this process may use, by shared cache, with those of their CPUs that it may use.
+std::vector<CacheGroup> usable_cores();
+std::size_t core_count(const std::vector<CacheGroup>& groups);
+
+// The CPUs of each rank: cores of its own, which share a cache as far as that goes. Empty where ranks
+// outnumber cores.
+std::vector<std::vector<int>> share_cores(const std::vector<CacheGroup>& groups, int ranks);
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "cli/bytes.h"
 #include "cli/commands.h"
 #include "src/error.h"
 
@@ -20,6 +21,7 @@ constexpr const char* about =
     "Examples:\n"
     "  rondo explain all-reduce -n 4\n"
     "  rondo explain reduce-scatter -n 3 --count 1000 --type bf16\n"
+    "  rondo explain all-gather -n 2 --size 1M --buffers rondo\n"
     "  rondo explain broadcast -n 8 --root 2 --algo direct --json\n"
     "  rondo explain fsdp -n 2 --layers 2\n"
     "  rondo explain fsdp -n 8 --config Qwen3-0.6B/config.json --layers 28 --type bf16";
@@ -31,9 +33,10 @@ const std::map<std::string, CallKind> collectives{{"all-reduce", CallKind::all_r
                                                   {"reduce", CallKind::reduce}};
 
 struct Arguments {
-  std::string what, type, algorithm = "auto", config;
+  std::string what, type, algorithm = "auto", buffers = "malloc", config;
   int ranks = 4, root = 0, layers = 2;
-  std::size_t count = 1 << 20;
+  std::size_t count = 1 << 20, size = 0;
+  bool by_size = false;
   bool json = false;
 };
 
@@ -71,14 +74,26 @@ std::string rename(std::string& name) {
 // An option of the one kind of thing, given for the other, would be ignored in silence.
 void refuse_foreign_options(const CLI::App& command, const std::string& what) {
   const bool fsdp = what == "fsdp";
-  const std::vector<std::string> foreign = fsdp ? std::vector<std::string>{"--count", "--algo", "--root"}
-                                                : std::vector<std::string>{"--layers", "--config"};
+  const std::vector<std::string> foreign =
+      fsdp ? std::vector<std::string>{"--count", "--size", "--buffers", "--algo", "--root"}
+           : std::vector<std::string>{"--layers", "--config"};
   for (const std::string& option : foreign)
     if (command.count(option) > 0)
       fail(ErrorKind::invalid_argument, "{} is for {}, not for {}", option, fsdp ? "collectives" : "fsdp",
            what);
   if (command.count("--root") > 0 && what != "broadcast" && what != "reduce")
     fail(ErrorKind::invalid_argument, "--root is for broadcast and reduce, not for {}", what);
+}
+
+// A size is the whole buffer's, as the perf programs take it; a count is the call's.
+std::size_t count_from_size(const Arguments& arguments, DataType type) {
+  const CallKind kind = collectives.at(arguments.what);
+  const bool shares = kind == CallKind::all_gather || kind == CallKind::reduce_scatter;
+  const std::size_t unit = size_of(type) * (shares ? static_cast<std::size_t>(arguments.ranks) : 1);
+  if (arguments.size % unit != 0)
+    fail(ErrorKind::invalid_argument, "--size {}: expected a multiple of {} bytes: whole {}{}",
+         arguments.size, unit, name_of(type), shares ? " for each rank" : "");
+  return arguments.size / unit;
 }
 
 void explain_it(const Arguments& arguments) {
@@ -91,13 +106,15 @@ void explain_it(const Arguments& arguments) {
   if (arguments.root >= arguments.ranks)
     fail(ErrorKind::invalid_argument, "--root {}: expected a rank from 0 to {}", arguments.root,
          arguments.ranks - 1);
+  const DataType element = type_called(type.empty() ? "f32" : type);
   const CollectiveQuestion question{collectives.at(arguments.what),
                                     arguments.ranks,
-                                    arguments.count,
-                                    type_called(type.empty() ? "f32" : type),
+                                    arguments.by_size ? count_from_size(arguments, element) : arguments.count,
+                                    element,
                                     parse_algorithm("--algo", arguments.algorithm),
-                                    Settings::from_environment().algorithm,
-                                    arguments.root};
+                                    arguments.root,
+                                    arguments.buffers == "rondo" ? BufferKind::rondo : BufferKind::malloc,
+                                    Settings::from_environment()};
   return arguments.json ? explain_collective_json(question) : explain_collective(question);
 }
 
@@ -125,6 +142,19 @@ void add_explain_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print JSON");
   add("--count", arguments->count, "COUNT", "Elements of the call [1048576]")
       ->check(quiet(CLI::Range(std::size_t{0}, std::size_t{1} << 50)))
+      ->group(collective);
+  const auto by_size = [arguments](const std::string& text) {
+    arguments->size = parse_bytes(text);
+    arguments->by_size = true;
+  };
+  command
+      ->add_option_function<std::string>("--size", by_size, "Bytes of the whole buffer instead, such as 64K")
+      ->type_name("SIZE")
+      ->excludes("--count")
+      ->group(collective);
+  add("--buffers", arguments->buffers, "KIND",
+      "Where buffers come from: malloc, or rondo for rondoMemAlloc [malloc]")
+      ->check(quiet(CLI::IsMember({"malloc", "rondo"})))
       ->group(collective);
   add("--algo", arguments->algorithm, "ALGO", "What to draw: ring or direct [ring]")
       ->check(quiet(CLI::IsMember({"auto", "ring", "direct"})))

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "cli/buffer_kind.h"
 #include "kernels/types.h"
 #include "src/call.h"
 #include "src/settings.h"
@@ -15,9 +16,10 @@ struct CollectiveQuestion {
   int ranks;
   std::size_t count;  // as the call of rondo.h takes it
   DataType type;
-  Algorithm draw;    // automatic: nobody asked for one
-  Algorithm forced;  // RONDO_ALGO
+  Algorithm draw;  // automatic: nobody asked for one
   int root;
+  BufferKind buffers;
+  Settings settings;
 };
 
 void explain_collective(const CollectiveQuestion& question);

@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/explain.h"
+#include "cli/explain_way.h"
 #include "cli/ring_play.h"
 #include "cli/table.h"
 #include "src/collective.h"
@@ -15,41 +14,7 @@
 namespace rondo {
 namespace {
 
-bool has_root(CallKind kind) { return kind == CallKind::broadcast || kind == CallKind::reduce; }
-
-bool is_all_or_nothing(CallKind kind) {
-  return kind == CallKind::all_gather || kind == CallKind::reduce_scatter;
-}
-
-// Just what the ledger's formula looks at: there are no buffers.
-Call describe(const CollectiveQuestion& question) {
-  const std::size_t ranks = static_cast<std::size_t>(question.ranks), element = size_of(question.type);
-  if (question.count > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / element / ranks)
-    fail(ErrorKind::invalid_argument, "--count {}: so many {} on {} ranks do not fit an address space",
-         question.count, name_of(question.type), ranks);
-  Call call;
-  call.kind = question.kind;
-  call.type = question.type;
-  call.root = question.root;
-  call.count = question.count;
-  if (has_root(question.kind)) {
-    call.chunk_bytes = {question.count * element};
-  } else if (is_all_or_nothing(question.kind)) {
-    call.chunk_bytes.assign(ranks, question.count * element);
-  } else {
-    // As calls.cc shares out: one element more for the first ranks where they do not divide.
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      call.chunk_bytes.push_back((question.count / ranks + (rank < question.count % ranks ? 1 : 0)) *
-                                 element);
-  }
-  return call;
-}
-
-std::uint64_t buffer_bytes(const Call& call) {
-  std::uint64_t bytes = 0;
-  for (const std::size_t chunk : call.chunk_bytes) bytes += chunk;
-  return bytes;
-}
+using Json = nlohmann::ordered_json;
 
 std::vector<std::uint64_t> sent_by_rank(const Call& call, Algorithm algorithm, int ranks) {
   std::vector<std::uint64_t> sent;
@@ -60,11 +25,13 @@ std::vector<std::uint64_t> sent_by_rank(const Call& call, Algorithm algorithm, i
 
 int step_count(CallKind kind, Algorithm algorithm, int ranks) {
   if (ranks == 1) return 0;
+  if (algorithm == Algorithm::slots) return 1;
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? 2 : 1;
   return (kind == CallKind::all_reduce ? 2 : 1) * (ranks - 1);
 }
 
 const char* step_formula(CallKind kind, Algorithm algorithm) {
+  if (algorithm == Algorithm::slots) return "1";
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? "2" : "1";
   return kind == CallKind::all_reduce ? "2(N-1)" : "N-1";
 }
@@ -72,7 +39,7 @@ const char* step_formula(CallKind kind, Algorithm algorithm) {
 const char* byte_formula(CallKind kind, Algorithm algorithm) {
   switch (kind) {
     case CallKind::all_reduce:
-      return "2(N-1)/N · S";
+      return algorithm == Algorithm::slots ? "(N-1) · S" : "2(N-1)/N · S";
     case CallKind::all_gather:
     case CallKind::reduce_scatter:
       return "(N-1)/N · S";
@@ -98,13 +65,20 @@ const char* meaning_of_s(CallKind kind) {
 
 std::string reason(const CollectiveQuestion& question, Algorithm picked) {
   if (question.ranks == 1) return "one rank has nobody to send to";
-  if (question.forced != Algorithm::automatic)
+  if (question.settings.algorithm != Algorithm::automatic)
     return fmt::format("RONDO_ALGO={} asks for it", name_of(picked));
+  if (question.kind == CallKind::broadcast && picked == Algorithm::direct)
+    return "every rank reads the root's memory itself";
   if (question.kind == CallKind::broadcast)
     return "a chain spreads the copies over all ranks, where direct leaves them all to the root";
   if (question.kind == CallKind::all_gather)
     return "each share goes straight to where it belongs: one step instead of N-1, for the same bytes";
   return "whoever adds up sees every rank's numbers at once: ranks 0 to N-1 in order, rounded once";
+}
+
+std::optional<TuneFile> file_in_force(const Settings& settings) {
+  if (settings.tune_file.empty() || !settings.tune_file_ignored.empty()) return std::nullopt;
+  return read_tune_file(settings.tune_file);
 }
 
 // A range where the ranks' numbers differ.
@@ -118,7 +92,12 @@ class Story {
   explicit Story(const CollectiveQuestion& question)
       : question_(question),
         call_(describe(question)),
-        picked_(choose_algorithm(question.kind, question.forced)),
+        way_(explain_way(question, call_)),
+        // On windows even a broadcast goes straight from its root.
+        picked_(way_.algorithm == Algorithm::windows
+                    ? Algorithm::direct
+                    : choose_algorithm(question.kind, question.settings.algorithm)),
+        time_(expected_time(question, call_, file_in_force(question.settings))),
         drawn_(question.draw == Algorithm::automatic ? Algorithm::ring : question.draw) {}
 
   void print() const {
@@ -131,16 +110,22 @@ class Story {
     print_play(checked_play());
   }
 
-  nlohmann::ordered_json json() const {
-    nlohmann::ordered_json all{{"collective", name_of(question_.kind)},
-                               {"ranks", question_.ranks},
-                               {"count", question_.count},
-                               {"type", name_of(question_.type)},
-                               {"buffer_bytes", buffer_bytes(call_)},
-                               {"picked", name_of(picked_)},
-                               {"because", reason(question_, picked_)}};
+  Json json() const {
+    Json all{{"collective", name_of(question_.kind)},
+             {"ranks", question_.ranks},
+             {"count", question_.count},
+             {"type", name_of(question_.type)},
+             {"buffer_bytes", call_.all_bytes()},
+             {"buffers", name_of(question_.buffers)},
+             {"picked", name_of(picked_)},
+             {"because", reason(question_, picked_)},
+             {"way", way_.name},
+             {"way_because", way_.reason},
+             {"stores", way_.stores.empty() ? Json(nullptr) : Json(way_.stores)},
+             {"time", {{"microseconds", nullptr}, {"basis", time_.basis}}}};
+    if (time_.microseconds) all["time"]["microseconds"] = *time_.microseconds;
     if (has_root(question_.kind)) all["root"] = question_.root;
-    for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
+    for (const Algorithm algorithm : algorithms())
       all["algorithms"][name_of(algorithm)] = {
           {"steps", step_count(question_.kind, algorithm, question_.ranks)},
           {"formula", byte_formula(question_.kind, algorithm)},
@@ -151,13 +136,26 @@ class Story {
 
  private:
   void print_head() const {
-    fmt::print("{}{} of {} {} on {} rank{}{}\n\n", paint(name_of(question_.kind), Style::bold, colour_),
+    fmt::print("{}{} of {} {} on {} rank{}{}, {}\n\n", paint(name_of(question_.kind), Style::bold, colour_),
                adds() ? " (sum)" : "", grouped(question_.count), name_of(question_.type), question_.ranks,
                question_.ranks == 1 ? "" : "s",
-               has_root(question_.kind) ? fmt::format(", root {}", question_.root) : "");
-    fmt::print("  S       {} bytes: {}\n", grouped(buffer_bytes(call_)), meaning_of_s(question_.kind));
-    fmt::print("  picked  {}: {}\n\n", paint(name_of(picked_), Style::green, colour_),
+               has_root(question_.kind) ? fmt::format(", root {}", question_.root) : "",
+               question_.buffers == BufferKind::rondo ? "buffers of rondoMemAlloc" : "buffers of malloc");
+    fmt::print("  S       {} bytes: {}\n", grouped(call_.all_bytes()), meaning_of_s(question_.kind));
+    fmt::print("  picked  {}: {}\n", paint(name_of(picked_), Style::green, colour_),
                reason(question_, picked_));
+    fmt::print("  way     {}: {}\n", paint(way_.name, Style::green, colour_), way_.reason);
+    if (!way_.stores.empty()) fmt::print("  stores  {}\n", way_.stores);
+    const std::string time =
+        time_.microseconds ? paint(time_text(*time_.microseconds) + " us", Style::green, colour_) + ": " : "";
+    fmt::print("  time    {}{}\n\n", time, time_.basis);
+  }
+
+  // Slots have bytes of their own. The other ways move those of direct.
+  std::vector<Algorithm> algorithms() const {
+    std::vector<Algorithm> all{Algorithm::ring, Algorithm::direct};
+    if (way_.algorithm == Algorithm::slots) all.push_back(Algorithm::slots);
+    return all;
   }
 
   void print_costs() const {
@@ -167,13 +165,14 @@ class Story {
                  number_column("bytes a rank sends"),
                  {""},
                  number_column("all ranks")});
-    for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct}) {
+    const Algorithm taken = way_.algorithm == Algorithm::slots ? Algorithm::slots : picked_;
+    for (const Algorithm algorithm : algorithms()) {
       const auto sent = sent_by_rank(call_, algorithm, question_.ranks);
       const bool exact = has_root(question_.kind) || equal_chunks();
       std::uint64_t total = 0;
       for (const std::uint64_t bytes : sent) total += bytes;
       table.add(
-          {{name_of(algorithm), algorithm == picked_ ? Style::green : Style::plain},
+          {{name_of(algorithm), algorithm == taken ? Style::green : Style::plain},
            step_count(question_.kind, algorithm, question_.ranks),
            {fmt::format("= {}", step_formula(question_.kind, algorithm)), Style::dim},
            range_text(sent),
@@ -321,17 +320,15 @@ class Story {
     return values;
   }
 
-  nlohmann::ordered_json play_json(const Play& drawn) const {
-    nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+  Json play_json(const Play& drawn) const {
+    Json frames = Json::array();
     for (const Frame& frame : drawn.frames) {
-      nlohmann::ordered_json transfers = nlohmann::ordered_json::array(),
-                             holds = nlohmann::ordered_json::array();
+      Json transfers = Json::array(), holds = Json::array();
       for (const Transfer& t : frame.transfers)
         transfers.push_back({{"from", t.from}, {"to", t.to}, {"chunk", t.chunk}, {"value", t.value}});
       for (const auto& row : frame.holds) {
-        auto& values = holds.emplace_back(nlohmann::ordered_json::array());
-        for (const HeldChunk& chunk : row)
-          values.push_back(chunk.value ? nlohmann::ordered_json(*chunk.value) : nullptr);
+        auto& values = holds.emplace_back(Json::array());
+        for (const HeldChunk& chunk : row) values.push_back(chunk.value ? Json(*chunk.value) : nullptr);
       }
       frames.push_back({{"transfers", transfers}, {"holds", holds}});
     }
@@ -340,7 +337,10 @@ class Story {
 
   const CollectiveQuestion& question_;
   Call call_;
-  Algorithm picked_, drawn_;
+  Way way_;
+  Algorithm picked_;
+  ExpectedTime time_;
+  Algorithm drawn_;
   bool colour_ = colour_on(stdout);
 };
 

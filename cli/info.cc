@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,18 +16,17 @@
 #include "cli/probes.h"
 #include "cli/table.h"
 #include "cli/topology.h"
-#include "include/rondo/rondo.h"
+#include "src/control_groups.h"
 #include "src/error.h"
 #include "src/network.h"
 #include "src/settings.h"
+#include "src/tune_file.h"
 
 namespace rondo {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::pair<std::string, std::string>>;
-
-std::string version_text() { return fmt::format("{}.{}.{}", RONDO_MAJOR, RONDO_MINOR, RONDO_PATCH); }
 
 std::string size_text(std::uint64_t bytes) {
   constexpr std::uint64_t kib = 1024, mib = kib * kib;
@@ -60,6 +58,7 @@ Json machine_json() {
                {"allowed_cpu_count", cpus.size()},
                {"cpu_quota", nullptr},
                {"usable_cpus", usable_cpus()},
+               {"usable_cores", core_count(usable_cores())},
                {"topology", nullptr}};
   if (const auto quota = cpu_quota()) machine["cpu_quota"] = *quota;
   if (const auto topology = read_topology()) {
@@ -104,37 +103,8 @@ Rows machine_rows(const Json& machine) {
                                                machine["allowed_cpu_count"].get<std::size_t>())},
           {"quota of its control group",
            quota.is_null() ? "none" : fmt::format("{:.2f} CPUs", quota.get<double>())},
-          {"ranks with a CPU each", fmt::format("{}", machine["usable_cpus"].get<int>())}};
-}
-
-// A variable, what it means, and its value in force.
-struct Variable {
-  std::string name, meaning;
-  std::function<std::string(const Settings&)> value;
-};
-
-const std::vector<Variable>& variables() {
-  const auto seconds = [](const Settings& s) {
-    return s.timeout.count() == 0 ? std::string("0 (never)")
-                                  : fmt::format("{} s", static_cast<double>(s.timeout.count()) / 1000);
-  };
-  static const std::vector<Variable> all{
-      {"RONDO_ALGO", "auto, ring or direct",
-       [](const Settings& s) { return std::string(name_of(s.algorithm)); }},
-      {"RONDO_BUFFER_BYTES", "stream between two ranks",
-       [](const Settings& s) { return grouped(s.buffer_bytes); }},
-      {"RONDO_SLICE_BYTES", "unit of pipelining", [](const Settings& s) { return grouped(s.slice_bytes); }},
-      {"RONDO_STAGING_BYTES", "each rank's staging area",
-       [](const Settings& s) { return grouped(s.staging_bytes); }},
-      {"RONDO_TIMEOUT", "deadline of a call and of the start", seconds},
-      {"RONDO_STRICT", "a byte off the formula fails the call",
-       [](const Settings& s) { return std::string(s.strict ? "1" : "0"); }},
-      {"RONDO_CHECK", "ranks of several hosts compare their calls",
-       [](const Settings& s) { return std::string(s.check ? "1" : "0"); }},
-      {"RONDO_NET_DEVICES", "UCX's network devices",
-       [](const Settings& s) { return s.net_devices.empty() ? std::string("all") : s.net_devices; }},
-      {"RONDO_DEBUG", "what is logged to stderr", [](const Settings& s) { return s.debug; }}};
-  return all;
+          {"ranks with a CPU each", fmt::format("{}", machine["usable_cpus"].get<int>())},
+          {"ranks with a core each (--bind)", fmt::format("{}", machine["usable_cores"].get<int>())}};
 }
 
 // What launchers set: no settings of a user, but his to know.
@@ -145,18 +115,26 @@ std::string shown_value(const std::string& name, const std::string& value) {
   return name == "RONDO_SECRET" ? "(not shown)" : value;
 }
 
+std::string digits_grouped(const std::string& text) {
+  const bool number = std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return number ? group_digits(text) : text;
+}
+
 Json settings_json(const std::optional<Settings>& settings) {
   Json rows = Json::array();
   std::set<std::string> known = launch_variables;
+  known.insert("RONDO_TUNE_FILE");  // shown with the file
   for (const Variable& variable : variables()) {
     known.insert(variable.name);
-    const char* set = std::getenv(variable.name.c_str());
-    const std::string value = set == nullptr ? variable.value(Settings())
-                              : settings     ? variable.value(*settings)
-                                             : std::string(set);
+    const char* set = std::getenv(variable.name);
+    // What is bad is shown as it is.
+    const std::string value = settings ? variable.text(*settings) : set != nullptr ? set : variable.text({});
+    const Origin origin = settings         ? settings->origin_of(variable.name)
+                          : set != nullptr ? Origin::environment
+                                           : Origin::standard;
     rows.push_back({{"name", variable.name},
-                    {"value", value},
-                    {"from", set != nullptr ? "environment" : "default"},
+                    {"value", digits_grouped(value)},
+                    {"from", name_of(origin)},
                     {"meaning", variable.meaning}});
   }
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -169,6 +147,23 @@ Json settings_json(const std::optional<Settings>& settings) {
                     {"meaning", launcher ? "set by a launcher" : "unknown to Rondo: is it misspelt?"}});
   }
   return rows;
+}
+
+// The file that is in force, or not, and why.
+Json tune_json(const std::optional<Settings>& settings) {
+  if (!settings) return nullptr;
+  const bool found = !settings->tune_file.empty(), ignored = !settings->tune_file_ignored.empty();
+  Json tune{{"file", found ? Json(settings->tune_file) : nullptr},
+            {"in_force", found && !ignored},
+            {"ignored_because", ignored ? Json(settings->tune_file_ignored) : nullptr}};
+  return tune;
+}
+
+std::string tune_text(const Json& tune) {
+  if (tune["file"].is_null()) return "none: `rondo tune` makes one";
+  const std::string file = tune["file"];
+  return tune["in_force"] ? file
+                          : fmt::format("{}, ignored: {}", file, tune["ignored_because"].get<std::string>());
 }
 
 Json probes_json(const std::vector<Probe>& probes) {
@@ -209,17 +204,18 @@ void print_probes(const std::vector<Probe>& probes) {
   table.print(4);
 }
 
-void print_settings(const Json& settings) {
+void print_settings(const Json& settings, const Json& tune) {
   fmt::print("\n{}\n", paint("Settings", Style::bold, colour_on(stdout)));
   Table table({{"variable"}, {"value"}, {"from"}, {"meaning"}});
   for (const Json& row : settings) {
-    const bool set = row["from"] == "environment";
+    const bool set = row["from"] != "default";
     table.add({row["name"].get<std::string>(),
                {row["value"].get<std::string>(), set ? Style::yellow : Style::plain},
                row["from"].get<std::string>(),
                {row["meaning"].get<std::string>(), Style::dim}});
   }
   table.print();
+  if (!tune.is_null()) fmt::print("  tune file: {}\n", tune_text(tune));
 }
 
 // A bad variable is shown with all others, and is an error all the same.
@@ -232,21 +228,22 @@ void info(bool json) {
     bad = error;
   }
   const auto probes = probe_shared_memory();
-  const Json machine = machine_json(), rows = settings_json(settings);
+  const Json machine = machine_json(), rows = settings_json(settings), tune = tune_json(settings);
   if (json) {
     Json libraries;
     for (const auto& [name, value] : library_rows()) libraries[name] = value;
-    const Json all{{"version", version_text()},
+    const Json all{{"version", rondo_version()},
                    {"machine", machine},
                    {"transports", {{"shm", {{"usable", usable(probes)}, {"probes", probes_json(probes)}}}}},
                    {"settings", rows},
+                   {"tune", tune},
                    {"libraries", libraries}};
     fmt::print("{}\n", all.dump(2));
   } else {
-    fmt::print("{} {}\n", paint("Rondo", Style::bold, colour_on(stdout)), version_text());
+    fmt::print("{} {}\n", paint("Rondo", Style::bold, colour_on(stdout)), rondo_version());
     print_rows("Machine", machine_rows(machine));
     print_probes(probes);
-    print_settings(rows);
+    print_settings(rows, tune);
     print_rows("Built with", library_rows());
   }
   if (bad) throw *bad;

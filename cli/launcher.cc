@@ -20,7 +20,6 @@
 #include "cli/exit_status.h"
 #include "cli/rank_output.h"
 #include "cli/rank_process.h"
-#include "cli/topology.h"
 #include "src/deadline.h"
 #include "src/error.h"
 #include "src/socket.h"
@@ -72,16 +71,6 @@ Pipe make_pipe() {
   Pipe pipe{Fd(ends[0]), Fd(ends[1])};
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return pipe;
-}
-
-// CPUs in an order in which neighbours share caches.
-std::vector<int> cpus_to_bind() {
-  const cpu_set_t allowed = allowed_cpus();
-  const auto topology = read_topology();
-  if (!topology || topology->neighbour_order.empty()) return cpu_numbers(allowed);
-  std::vector<int> cpus = topology->neighbour_order;
-  std::erase_if(cpus, [&](int cpu) { return !CPU_ISSET(static_cast<std::size_t>(cpu), &allowed); });
-  return cpus.empty() ? cpu_numbers(allowed) : cpus;
 }
 
 // The signals that we hear by a descriptor, so that they come in turn with everything else.
@@ -147,8 +136,7 @@ class Launcher {
   void start_all() {
     const Fd listener = listen_on({.unix_name = {}, .host = "127.0.0.1", .port = 0});
     const auto common = environment_of_all(bound_port(listener));
-    const auto cpus =
-        options_.bind ? share_cpus(cpus_to_bind(), options_.ranks) : std::vector<std::vector<int>>();
+    const auto cpus = cpus_of_ranks();
     for (int rank = 0; rank < options_.ranks; ++rank) {
       Pipe output = make_pipe(), error = make_pipe();
       RankStart start{options_.command,
@@ -162,7 +150,7 @@ class Launcher {
                       signals_.mask_before()};
       for (const char* name : {"RANK", "LOCAL_RANK"})
         start.environment.emplace_back(name, std::to_string(rank));
-      if (options_.bind) start.cpus = cpus[static_cast<std::size_t>(rank)];
+      if (!cpus.empty()) start.cpus = cpus[static_cast<std::size_t>(rank)];
       if (rank == 0) {
         start.kept_descriptor = listener.get();
         start.environment.emplace_back("RONDO_LISTEN_FD", std::to_string(listener.get()));
@@ -171,6 +159,17 @@ class Launcher {
       outputs_.emplace_back(rank, std::move(output.reader), stdout_);
       outputs_.emplace_back(rank, std::move(error.reader), error_sink_);
     }
+  }
+
+  // Empty where they are not to be bound.
+  std::vector<std::vector<int>> cpus_of_ranks() {
+    if (!options_.bind) return {};
+    const auto groups = usable_cores();
+    auto cpus = share_cores(groups, options_.ranks);
+    if (cpus.empty())
+      say(fmt::format("--bind: {} ranks outnumber the {} cores: not bound", options_.ranks,
+                      core_count(groups)));
+    return cpus;
   }
 
   // A rank of another run that starts this one has left its own in our environment: all are set anew.

@@ -9,7 +9,7 @@ namespace rondo {
 
 struct LaunchOptions {
   int ranks = 1;
-  bool bind = false;  // each rank to CPUs of its own
+  bool bind = false;  // each rank to cores of its own, where there are enough
   bool tags = true;   // "[rank] " before each line of output
   std::vector<std::string> command;
 };

@@ -49,8 +49,8 @@ int run_in_launched_world(std::optional<int> ranks, const CommunicatorOptions& o
   const LaunchEnvironment launch = LaunchEnvironment::read();
   if (ranks && *ranks != launch.size)
     fail(ErrorKind::invalid_argument,
-         "--ranks {}: this process is rank {} of {} of a launcher: expected {}, or no --ranks",
-         *ranks, launch.rank, launch.size, launch.size);
+         "--ranks {}: this process is rank {} of {} of a launcher: expected {}, or no --ranks", *ranks,
+         launch.rank, launch.size, launch.size);
   run_rank(*Communicator::create(launch, options), body);
   return 0;
 }

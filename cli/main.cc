@@ -24,6 +24,7 @@ constexpr const char* examples =
     "  rondo run -n 4 -- ./train --epochs 3      start four ranks of a program\n"
     "  rondo explain all-reduce -n 4             see a ring turn, number by number\n"
     "  rondo explain fsdp -n 2 --layers 2        who holds and sends what in a training step\n"
+    "  rondo tune                                measure this host once: thresholds and times\n"
     "  rondo info                                what this machine allows, and the settings in force\n"
     "`rondo COMMAND --help` tells more about each. Exit status: 0, 2 for bad usage, 1 for other errors.";
 
@@ -34,6 +35,7 @@ void add_commands(CLI::App& app) {
   add_run_command(app);
   add_info_command(app);
   add_explain_command(app);
+  add_tune_command(app);
 }
 
 // The command that a user was about to give, for the hint where its help is.

@@ -17,6 +17,7 @@ constexpr const char* about =
     "for\n"
     "the program's own use), RONDO_MASTER_PORT and RONDO_SECRET; rank 0 gets RONDO_LISTEN_FD too, and stdin\n"
     "where that is not a terminal. OMP_NUM_THREADS, unless set, shares the CPUs among the ranks.\n"
+    "--bind counts the cores that this process may use; ranks that outnumber them are left alone.\n"
     "Signals go to all ranks. When one rank fails, the others get SIGTERM and after 5 s SIGKILL, and the "
     "exit\n"
     "status is its own, or 128 + the signal that ended it; 127 if the program cannot be executed.\n"
@@ -35,7 +36,8 @@ void add_run_command(CLI::App& app) {
       ->required()
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N");
-  command->add_flag("--bind", options->bind, "Keep each rank on CPUs of its own");
+  command->add_flag("--bind", options->bind,
+                    "Keep each rank on cores of its own, which share a cache as far as can be");
   command->add_flag_function(
       "--no-tags", [options](std::int64_t) { options->tags = false; },
       "No \"[rank] \" before each line of output");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/error.h"
 
@@ -33,6 +34,11 @@ std::string group_digits(const std::string& digits) {
     text += digits[i];
   }
   return text;
+}
+
+std::string time_text(double microseconds) {
+  if (microseconds < 10) return fmt::format("{:.2f}", microseconds);
+  return microseconds < 100 ? fmt::format("{:.1f}", microseconds) : grouped(std::llround(microseconds));
 }
 
 void Table::add(std::vector<Cell> cells) {

@@ -57,6 +57,8 @@ class Table {
 };
 
 std::string group_digits(const std::string& digits);
+// Microseconds with three digits that mean something: 0.57, 23.0, 11,684.
+std::string time_text(double microseconds);
 
 template <std::integral Number>
 std::string grouped(Number number) {

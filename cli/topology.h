@@ -14,10 +14,14 @@ struct CacheLevel {
   std::uint64_t bytes;  // of one
 };
 
+using Core = std::vector<int>;  // numbers of its CPUs
+using CacheGroup = std::vector<Core>;
+
 struct Topology {
   int packages = 0, cores = 0, threads = 0, numa_nodes = 0;
-  std::vector<CacheLevel> caches;    // unified ones and data caches, from the smallest on
-  std::vector<int> neighbour_order;  // every CPU, so that those that share a core or a cache stand together
+  std::vector<CacheLevel> caches;  // unified ones and data caches, from the smallest on
+  // Cores that share a last-level cache, or a package where there is none; neighbours stand together.
+  std::vector<CacheGroup> cache_groups;
 };
 
 // Nothing where the machine's topology cannot be read.

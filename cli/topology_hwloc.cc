@@ -28,6 +28,34 @@ std::vector<hwloc_obj_t> objects(hwloc_topology_t topology, hwloc_obj_type_t typ
   return all;
 }
 
+Core cpus_of(hwloc_obj_t object) {
+  Core cpus;
+  unsigned cpu = 0;
+  hwloc_bitmap_foreach_begin(cpu, object->cpuset) cpus.push_back(static_cast<int>(cpu));
+  hwloc_bitmap_foreach_end();
+  return cpus;
+}
+
+hwloc_obj_t group_of(hwloc_topology_t topology, hwloc_obj_t core) {
+  for (const auto type : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_PACKAGE})
+    if (const hwloc_obj_t group = hwloc_get_ancestor_obj_by_type(topology, type, core)) return group;
+  return nullptr;
+}
+
+std::vector<CacheGroup> cache_groups(hwloc_topology_t topology) {
+  std::vector<hwloc_obj_t> cores = objects(topology, HWLOC_OBJ_CORE);
+  if (cores.empty()) cores = objects(topology, HWLOC_OBJ_PU);
+  std::vector<CacheGroup> groups;
+  hwloc_obj_t last = nullptr;
+  for (const hwloc_obj_t core : cores) {
+    const hwloc_obj_t group = group_of(topology, core);
+    if (groups.empty() || group != last) groups.emplace_back();
+    groups.back().push_back(cpus_of(core));
+    last = group;
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::optional<Topology> read_topology() {
@@ -48,8 +76,7 @@ std::optional<Topology> read_topology() {
       found.caches.push_back({level, static_cast<int>(caches.size()), caches.front()->attr->cache.size});
     ++level;
   }
-  for (const hwloc_obj_t unit : objects(handle.get(), HWLOC_OBJ_PU))
-    found.neighbour_order.push_back(static_cast<int>(unit->os_index));
+  found.cache_groups = cache_groups(handle.get());
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bytes.h"
 #include "kernels/types.h"
 #include "perf/buffer.h"
 #include "perf/collective.h"
@@ -34,9 +35,6 @@ struct PerfOptions {
 
   bool text() const { return json != "-"; }
 };
-
-// Such as "8", "32M" or "1G".
-std::uint64_t parse_bytes(const std::string& text);
 
 void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& collective);
 

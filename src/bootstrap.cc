@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
+#include <mutex>
 
 #include "src/comm_id.h"
+#include "src/control_groups.h"
 #include "src/error.h"
 #include "src/lobby.h"
 #include "src/log.h"
@@ -34,13 +35,20 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+// A setting that may come from a tune file, on one rank.
+struct Tuned {
+  std::uint64_t value;
+  Origin origin;
+};
+
 // What each rank tells the others first.
 struct Introduction {
   ProcessIdentity process;
   cpu_set_t cores;
   double quota_cores;
   int algorithm;
-  std::uint64_t buffer_bytes, slice_bytes, staging_bytes;
+  std::uint64_t buffer_bytes, slice_bytes;
+  std::array<Tuned, tuned_count> tuned;  // in the order of variables()
   int check;
   std::array<char, 128> host_name;  // for messages
   std::array<std::byte, 16> door;   // where a host's first rank hands out the shared memory: a random name
@@ -48,13 +56,7 @@ struct Introduction {
   int window_probe;  // a descriptor that the others try to open
 };
 
-// Cores that a container's quota leaves, at least one. No quota: no limit.
-double quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (file >> quota >> period && period > 0) return std::max(1.0, quota / period);
-  return 1e9;
-}
+constexpr double no_quota = 1e9;
 
 // "node7 (10.0.0.7)": namespaces and containers may all have one name.
 std::string host_name(const std::string& address) {
@@ -68,13 +70,15 @@ Introduction introduce(const Settings& settings, const std::string& address) {
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
   ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
-  mine.quota_cores = quota_cores();
+  mine.quota_cores = std::max(1.0, cpu_quota().value_or(no_quota));
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
-  mine.staging_bytes = settings.staging_bytes;
   mine.check = settings.check ? 1 : 0;
   host_name(address).copy(mine.host_name.data(), mine.host_name.size() - 1);
+  auto tuned = mine.tuned.begin();
+  for (const Variable& variable : variables())
+    if (variable.tuned != nullptr) *tuned++ = {settings.*variable.tuned, settings.origin_of(variable.name)};
   fill_random(mine.door);
   fill_random(mine.door_secret);
   mine.window_probe = window_probe();
@@ -104,9 +108,33 @@ void check_agreement(const std::vector<Introduction>& all) {
                std::string(name_of(static_cast<Algorithm>(all[rank].algorithm))), rank);
     need_equal("RONDO_BUFFER_BYTES", all[0].buffer_bytes, all[rank].buffer_bytes, rank);
     need_equal("RONDO_SLICE_BYTES", all[0].slice_bytes, all[rank].slice_bytes, rank);
-    need_equal("RONDO_STAGING_BYTES", all[0].staging_bytes, all[rank].staging_bytes, rank);
     need_equal("RONDO_CHECK", all[0].check, all[rank].check, rank);
   }
+}
+
+// What somebody has set by hand must be alike on all ranks. What comes from tune files, or from none, is what
+// rank 0 has.
+void agree_on_tuned(const std::vector<Introduction>& all, Settings& settings) {
+  std::size_t i = 0;
+  for (const Variable& variable : variables()) {
+    if (variable.tuned == nullptr) continue;
+    const bool by_hand = std::any_of(all.begin(), all.end(), [&](const Introduction& one) {
+      return one.tuned[i].origin == Origin::environment;
+    });
+    for (std::size_t rank = 1; by_hand && rank < all.size(); ++rank)
+      need_equal(variable.name, all[0].tuned[i].value, all[rank].tuned[i].value, rank);
+    settings.*variable.tuned = all[0].tuned[i].value;
+    ++i;
+  }
+}
+
+// Rank 0's file is the one that matters. Once a process: communicators may be many.
+void tell_of_ignored_file(int rank, const Settings& settings) {
+  static std::once_flag told;
+  if (rank == 0 && !settings.tune_file_ignored.empty())
+    std::call_once(told, [&] {
+      logger().info("{} is ignored: {}; run `rondo tune`", settings.tune_file, settings.tune_file_ignored);
+    });
 }
 
 // A function of what all ranks have told, hence the same on all of them: they wait for one another in one of
@@ -213,13 +241,15 @@ constexpr std::size_t id_address = id_magic.size() + 16 + 64;
 
 }  // namespace
 
-Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Settings& settings,
                              Deadline deadline) {
   const std::string address = rendezvous.local_address();
   Introduction mine;
   together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings, address); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
+  agree_on_tuned(all, settings);
+  tell_of_ignored_file(rank, settings);
   const Hosts hosts = hosts_of(all);
   std::vector<Introduction> here, on_this_machine;
   for (const Introduction& one : all)
@@ -227,16 +257,12 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const S
   for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
   const auto ranks = static_cast<int>(here.size());
   // Calls between hosts are not staged.
-  const SegmentSizes sizes{mine.buffer_bytes,
-                           hosts.one() ? Staging::area_bytes(mine.staging_bytes, size) : 0};
+  const SegmentSizes sizes{settings.buffer_bytes,
+                           hosts.one() ? Staging::area_bytes(settings.staging_bytes, size) : 0};
 
-  Membership membership{rank,
-                        size,
-                        share_segment(rendezvous, mine, here.front(), ranks, sizes, deadline),
-                        {},
-                        {},
-                        false,
-                        more_ranks_than_cores(on_this_machine)};
+  auto segment = share_segment(rendezvous, mine, here.front(), ranks, sizes, deadline);
+  Membership membership{
+      rank, size, std::move(segment), {}, {}, false, more_ranks_than_cores(on_this_machine)};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)

@@ -35,8 +35,9 @@ struct Membership {
   std::string address = {};  // this rank's, where the ranks met over a network
 };
 
-// Collective. Throws on every rank if it fails on one.
-Membership join_communicator(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+// Collective. Throws on every rank if it fails on one. `settings` are this rank's, and then what all ranks
+// have agreed on.
+Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Settings& settings,
                              Deadline deadline);
 
 // A new id's bytes, as rondoUniqueId carries them: where to meet, and the secret.

@@ -96,6 +96,21 @@ Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hos
   return has_hierarchy(kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
+bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {
+  return ranks > 1 && chosen != Algorithm::slots && settings.algorithm != Algorithm::ring &&
+         (can_use_windows(call) || has_direct_ways(call.kind));
+}
+
+Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
+                     const Settings& settings) {
+  if (!has_ways(call, chosen, ranks, settings)) return chosen;
+  if (possible.windows) return Algorithm::windows;
+  if (chosen != Algorithm::direct || !has_direct_ways(call.kind) || !possible.staging) return chosen;
+  const std::size_t staged_above =
+      call.kind == CallKind::all_gather ? settings.staged_gather_above : settings.staged_reduce_above;
+  return call.all_bytes() > staged_above ? Algorithm::staged : chosen;
+}
+
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {
   if (algorithm == Algorithm::ring) return make_ring(call, place);
   switch (call.kind) {

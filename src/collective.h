@@ -31,7 +31,8 @@ struct Place {
   int rank;
   int size;
   Transport& transport;
-  std::size_t slice_bytes;    // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
+  std::size_t windows_streaming_above, staged_streaming_above;  // of Settings
   std::span<const int> ring;  // the ranks in the order of the ring; empty: by number
 
   int at(int position) const { return ring.empty() ? position : ring[static_cast<std::size_t>(position)]; }
@@ -53,6 +54,16 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced);
 struct Hosts;
 Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts);
 bool has_hierarchy(CallKind kind, const Hosts& hosts);
+
+// How a call is carried out that is too large for slots, from what all ranks know: whether the buffers that
+// peers touch lie in windows on all of them, and whether there are staging areas.
+struct Ways {
+  bool windows, staging;
+};
+Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
+                     const Settings& settings);
+// Whether choose_way looks at `possible`.
+bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings);
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
 

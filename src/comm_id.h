@@ -7,7 +7,8 @@
 
 namespace rondo {
 
-// RONDO_COMM_ID, "host:port" (read in src/settings.cc, with all other variables); nothing where it is not set.
+// RONDO_COMM_ID, "host:port" (read in src/settings.cc, with all other variables); nothing where it is not
+// set.
 std::optional<Endpoint> comm_id_endpoint();
 
 // A new id: for ranks of this host, unless RONDO_COMM_ID is set.

@@ -55,7 +55,13 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       generation_(fork_generation()),
       transport_(make_transport(membership_)),
       ring_(membership_.network ? membership_.hosts.ring() : std::vector<int>()),
-      place_{rank_, size_, *transport_, options_.settings.slice_bytes, ring_},
+      place_{rank_,
+             size_,
+             *transport_,
+             options_.settings.slice_bytes,
+             options_.settings.windows_streaming_above,
+             options_.settings.staged_streaming_above,
+             ring_},
       staging_(*membership_.segment, local_rank_, local_size_, [this] { wake_after_store(); }),
       ledger_(rank_, size_, options_.settings.strict, mutex_, {place_.right(), &membership_.hosts}),
       // Goes on where the segment stands: at zero, when it is new.
@@ -228,8 +234,7 @@ void Communicator::publish(PendingCall& head) {
 
 // Whether the slots of all ranks say where the call's buffers lie.
 bool Communicator::tells_of_buffers(const PendingCall& head) const {
-  return size_ > 1 && head.algorithm != Algorithm::slots && options_.settings.algorithm != Algorithm::ring &&
-         (can_use_windows(head.call) || has_direct_ways(head.call.kind));
+  return has_ways(head.call, head.algorithm, size_, options_.settings);
 }
 
 // What goes before in the slot is written. protocol_bytes: how much of that is no payload.
@@ -302,18 +307,17 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
                                                : make_collective(head.call, head.algorithm, place_);
   }
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
+  const Ways possible{
+      tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence)),
+      staging_.exists()};
+  head.algorithm = choose_way(head.call, head.algorithm, size_, possible, options_.settings);
   if (head.algorithm == Algorithm::slots) return make_slots(head.call, place_, slots_of(head.sequence));
-  if (tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence))) {
-    head.algorithm = Algorithm::windows;
+  if (head.algorithm == Algorithm::windows) {
     std::vector<PeerBuffers> peers;
     map_buffers(head.sequence, peers);
     return make_windows(head.call, place_, std::move(peers), meet_again(head.sequence));
   }
-  if (head.algorithm == Algorithm::direct && has_direct_ways(head.call.kind) && size_ > 1 &&
-      staging_.exists()) {
-    head.algorithm = Algorithm::staged;
-    return make_staged(head.call, place_, staging_);
-  }
+  if (head.algorithm == Algorithm::staged) return make_staged(head.call, place_, staging_);
   return make_collective(head.call, head.algorithm, place_);
 }
 

@@ -57,9 +57,16 @@ class Hierarchy : public Collective {
               static_cast<int>(hosts.neighbours(rank_).size()),
               near_transport_,
               place.slice_bytes,
+              place.windows_streaming_above,
+              place.staged_streaming_above,
               {}},
-        ring_{
-            hosts.host(rank_), static_cast<int>(hosts.ranks.size()), ring_transport_, place.slice_bytes, {}} {
+        ring_{hosts.host(rank_),
+              static_cast<int>(hosts.ranks.size()),
+              ring_transport_,
+              place.slice_bytes,
+              place.windows_streaming_above,
+              place.staged_streaming_above,
+              {}} {
     plan();
     begin_next();
   }

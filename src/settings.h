@@ -4,8 +4,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+
+#include "src/machine.h"
 
 namespace rondo {
 
@@ -16,19 +20,50 @@ enum class Algorithm { automatic, ring, direct, slots, windows, staged, hierarch
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 
+// Where a setting's value comes from.
+enum class Origin { standard, tune_file, environment };
+const char* name_of(Origin origin);  // "default", "tune file" or "environment"
+
 struct Settings {
   Algorithm algorithm = Algorithm::automatic;  // RONDO_ALGO
   std::size_t buffer_bytes = 128 * 1024;       // RONDO_BUFFER_BYTES: stream between two ranks
   std::size_t slice_bytes = 32 * 1024;         // RONDO_SLICE_BYTES: unit of pipelining
-  std::size_t staging_bytes = 1024 * 1024;     // RONDO_STAGING_BYTES: each rank's staging area; 0: none
+  // RONDO_STAGING_BYTES: each rank's staging area; 0: none. It holds two rounds, of an L2 each.
+  std::size_t staging_bytes = 2 * this_machine().l2_bytes;
+  std::size_t staged_gather_above = 0;  // RONDO_STAGED_GATHER_ABOVE: smaller ones go over streams
+  std::size_t staged_reduce_above = 0;  // RONDO_STAGED_REDUCE_ABOVE: the same of what reduces
+  // RONDO_WINDOWS_STREAMING_ABOVE, RONDO_STAGED_STREAMING_ABOVE: bytes that a call touches on all ranks
+  // together, from which on outputs are stored past the caches
+  std::size_t windows_streaming_above = this_machine().l3_bytes;
+  std::size_t staged_streaming_above = this_machine().l3_bytes / 2;
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
   bool check = false;          // RONDO_CHECK: ranks of several hosts compare their calls before a byte moves
   std::string net_devices;     // RONDO_NET_DEVICES: of UCX, "a,b"; empty: all
   std::string debug = "warn";  // RONDO_DEBUG
 
+  std::map<std::string, Origin> origins;  // by variable, of those that are not standard
+  std::string tune_file;                  // that RONDO_TUNE_FILE or the user's folders name, if it is there
+  std::string tune_file_ignored;          // why it is not in force; empty: it is
+
+  Origin origin_of(const std::string& variable) const;
+
+  // From the environment, then the tune file (src/tune_file.h), then the defaults.
   static Settings from_environment();
+  // The same without a tune file.
+  static Settings from_environment_alone();
 };
+
+// One row for each variable that sets a Setting.
+struct Variable {
+  const char* name;
+  const char* meaning;
+  void (*take)(Settings& settings, const std::string& value);  // throws if it is a bad value
+  std::string (*text)(const Settings& settings);
+  std::size_t Settings::*tuned;  // what a tune file may set too; null: it may not
+};
+std::span<const Variable> variables();
+inline constexpr std::size_t tuned_count = 5;
 
 // What a launcher tells its children: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ours beside them; or
 // rank and size as mpirun or srun tell them (src/job.h).

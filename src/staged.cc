@@ -51,7 +51,7 @@ class Staged : public Collective {
         finished_(filled_),
         first_(filled_),
         end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
-        output_stores_(output_stores(call.kind, call.all_bytes(), place.size)),
+        output_stores_(output_stores(call.kind, call.all_bytes(), place.size, place.staged_streaming_above)),
         pace_(staging.pace_of(call.kind, call.most_bytes())),
         area_stores_(pace_.next()) {
     staging_.reserve();

@@ -81,7 +81,7 @@ class AllWindows {
   AllWindows(CallKind kind, const Reduction& reduction, std::size_t all_bytes, const Place& place,
              std::span<const PeerBuffers> peers)
       : reduction_(reduction),
-        stores_(output_stores(kind, all_bytes, place.size)),
+        stores_(output_stores(kind, all_bytes, place.size, place.windows_streaming_above)),
         place_(place),
         peers_(peers) {}
 

@@ -8,6 +8,7 @@
 #include "cli/local_ranks.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
+#include "cli/tune_choice.h"
 #include "src/calls.h"
 #include "src/error.h"
 #include "tests/ranks.h"
@@ -55,11 +56,77 @@ TEST(Progress, TellsTheTimeLeft) {
   EXPECT_EQ(duration_text(3725s), "1 h 02 min");
 }
 
-TEST(Cpus, AreSharedInRuns) {
-  EXPECT_EQ(share_cpus({0, 2, 1, 3}, 2), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
-  EXPECT_EQ(share_cpus({0, 1, 2}, 2), (std::vector<std::vector<int>>{{0}, {1, 2}}));
-  EXPECT_EQ(share_cpus({5, 6}, 3), (std::vector<std::vector<int>>{{5}, {6}, {5}}));
-  EXPECT_EQ(cpu_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+using Shares = std::vector<std::vector<int>>;
+
+TEST(Cpus, AreSharedByWholeCores) {
+  // Two hardware threads a core.
+  const CacheGroup four{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  EXPECT_EQ(share_cores({four}, 4), (Shares{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(share_cores({four}, 3), (Shares{{0, 4}, {1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores({four}, 1), (Shares{{0, 4, 1, 5, 2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores({four}, 5), Shares{});  // more ranks than cores
+}
+
+TEST(Cpus, OfOneRankShareACacheAsFarAsThatGoes) {
+  const std::vector<CacheGroup> even{{{0}, {1}, {2}, {3}}, {{4}, {5}, {6}, {7}}};
+  EXPECT_EQ(share_cores(even, 2), (Shares{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(share_cores(even, 3), (Shares{{0, 1}, {2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(share_cores(even, 5), (Shares{{0}, {1}, {2, 3}, {4, 5}, {6, 7}}));
+  // What a cpuset leaves may be uneven.
+  const std::vector<CacheGroup> uneven{{{1}}, {{4}, {5}, {6}}, {{9}}};
+  EXPECT_EQ(share_cores(uneven, 2), (Shares{{1}, {4, 5, 6, 9}}));
+  EXPECT_EQ(share_cores(uneven, 4), (Shares{{1}, {4}, {5, 6}, {9}}));
+  EXPECT_EQ(share_cores(uneven, 5), (Shares{{1}, {4}, {5}, {6}, {9}}));
+  EXPECT_EQ(share_cores(uneven, 6), Shares{});
+}
+
+// The cpuset counts, not the machine.
+TEST(Cpus, ThatAreUsableAreThoseOfThisProcess) {
+  cpu_set_t before = allowed_cpus(), one;
+  const int first = cpu_numbers(before).front();
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(first), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_cores(), (std::vector<CacheGroup>{{{first}}}));
+  ::sched_setaffinity(0, sizeof before, &before);
+  std::vector<int> cpus;
+  for (const CacheGroup& group : usable_cores())
+    for (const Core& core : group) cpus.insert(cpus.end(), core.begin(), core.end());
+  std::sort(cpus.begin(), cpus.end());
+  EXPECT_EQ(cpus, cpu_numbers(before));
+}
+
+TEST(Cpus, ListsAreShort) { EXPECT_EQ(cpu_list({0, 1, 2, 5, 7, 8}), "0-2,5,7-8"); }
+
+// ---- what rondo tune makes of its measurements ----
+
+TEST(TuneChoice, TakesWhatIsFasterInEveryRound) {
+  const Rounds standard{10, 11, 30}, faster{8, 9, 25}, fastest{7, 8, 20}, unsteady{5, 5, 31},
+      equal{10, 10.9, 29.9};
+  const auto value_of = [&](std::vector<const Rounds*> others) {
+    std::vector<Candidate> candidates{{0, {&standard}}};
+    for (const Rounds* other : others) candidates.push_back({candidates.size(), {other}});
+    return choose(candidates).value;
+  };
+  EXPECT_EQ(value_of({&faster, &fastest}), 2u);
+  EXPECT_EQ(value_of({&unsteady}), 0u);  // one round contradicts
+  EXPECT_EQ(value_of({&equal}), 0u);     // less than it takes
+  EXPECT_EQ(value_of({}), 0u);
+}
+
+TEST(TuneChoice, CasesThatDoTheSameAreNoArgument) {
+  const Rounds same{100, 100}, slow{10, 10}, quick{5, 5};
+  const Choice choice = choose({{1, {&same, &slow}}, {2, {&same, &quick}}});
+  EXPECT_EQ(choice.value, 2u);
+  EXPECT_DOUBLE_EQ(choice.gain, 2);
+}
+
+TEST(TuneChoice, FindsTheThresholdBetweenTwoWays) {
+  const std::vector<TwoWays> cases{{100, {1, 1}, {2, 2}}, {200, {3, 3}, {4, 4}}, {400, {9, 9}, {6, 6}}};
+  EXPECT_EQ(choose_threshold(0, cases).value, 200u);
+  EXPECT_EQ(choose_threshold(400, cases).value, 200u);
+  EXPECT_EQ(choose_threshold(250, cases).value, 250u);  // does what 200 does: it stays
+  EXPECT_EQ(choose_threshold(250, {}).value, 250u);
 }
 
 // Runs ranks, and gives what was printed to stderr beside the status.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,8 +16,11 @@
 #include <sstream>
 #include <thread>
 
+#include "cli/table.h"
 #include "src/fd.h"
 #include "src/socket.h"
+#include "src/tune_file.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -212,6 +216,13 @@ TEST(Usage, FullDiskIsAnError) {
 
 // ---- rondo run ----
 
+nlohmann::json json_of(Words words, std::map<std::string, std::string> environment = {}) {
+  words.emplace_back("--json");
+  const Result result = rondo(words, std::move(environment));
+  EXPECT_EQ(result.status, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
 TEST(Run, TellsEachRankItsWorldAndTagsItsOutput) {
   const Result result =
       rondo(shell(3, "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; echo e >&2"));
@@ -354,8 +365,21 @@ TEST(Run, ForgottenChildDoesNotHoldTheRunUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
 }
 
-TEST(Run, BoundRanksStayOnCpusOfTheMachine) {
-  EXPECT_EQ(rondo({"run", "-n", "3", "--bind", "--", "true"}).status, 0);
+TEST(Run, BoundRanksHaveCpusOfTheirOwn) {
+  const std::string cpus_of_rank = "echo $(taskset -cp $$ | sed 's/.*: //')";
+  const auto run = [&](int ranks) {
+    return rondo({"run", "-n", std::to_string(ranks), "--bind", "--", "sh", "-c", cpus_of_rank});
+  };
+  const int cores = json_of({"info"})["machine"]["usable_cores"];
+  const Result enough = run(cores);
+  EXPECT_EQ(enough.status, 0);
+  EXPECT_EQ(enough.err, "");
+  std::set<std::string> sets;
+  for (const std::string& line : lines_of(enough.out)) sets.insert(line.substr(line.find(' ')));
+  EXPECT_EQ(sets.size(), static_cast<std::size_t>(cores)) << enough.out;
+  const Result many = run(cores + 1);
+  EXPECT_EQ(many.status, 0);
+  EXPECT_HAS(many.err, fmt::format("--bind: {} ranks outnumber the {} cores: not bound", cores + 1, cores));
 }
 
 // ---- A program that uses the library ----
@@ -410,13 +434,6 @@ TEST(World, TwoJobsAtOnceDoNotMeet) {
 
 // ---- rondo explain ----
 
-nlohmann::json json_of(Words words, std::map<std::string, std::string> environment = {}) {
-  words.emplace_back("--json");
-  const Result result = rondo(words, std::move(environment));
-  EXPECT_EQ(result.status, 0) << result.err;
-  return nlohmann::json::parse(result.out);
-}
-
 TEST(Explain, RingsOfAllSizesEndRight) {
   for (const char* what : {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce"})
     for (const int ranks : {1, 2, 3, 4, 8})
@@ -448,6 +465,85 @@ TEST(Explain, ASettingIsSeen) {
   const auto told = json_of({"explain", "all-reduce"}, {{"RONDO_ALGO", "ring"}});
   EXPECT_EQ(told["picked"], "ring");
   EXPECT_EQ(told["because"], "RONDO_ALGO=ring asks for it");
+}
+
+// The ways that are in force, and what decides.
+TEST(Explain, TellsTheWayAndWhy) {
+  const std::map<std::string, std::string> none{{"RONDO_TUNE_FILE", "none"}};
+  const auto told = [&](Words words, std::map<std::string, std::string> environment = {}) {
+    words.insert(words.begin(), "explain");
+    environment.insert(none.begin(), none.end());
+    return json_of(words, environment);
+  };
+  const auto slots = told({"all-reduce", "-n", "3", "--size", "4K"});
+  EXPECT_EQ(slots["way"], "slots");
+  EXPECT_EQ(slots["algorithms"]["slots"]["sent_by_rank"], nlohmann::json({8192, 8192, 8192}));
+  EXPECT_EQ(told({"all-gather", "-n", "4", "--size", "16K"})["way"], "slots");
+  const auto staged = told({"all-reduce", "--size", "8K"});
+  EXPECT_EQ(staged["way"], "staged");
+  EXPECT_HAS(staged["way_because"].get<std::string>(),
+             fmt::format("RONDO_STAGING_BYTES={}, default", grouped(Settings().staging_bytes)));
+  EXPECT_FALSE(staged["algorithms"].contains("slots"));
+  const auto windows = told({"reduce-scatter", "--size", "1M", "--buffers", "rondo"});
+  EXPECT_EQ(windows["way"], "windows");
+  EXPECT_HAS(windows["stores"].get<std::string>(), "into the caches");
+  EXPECT_HAS(
+      told({"reduce-scatter", "--size", "1M", "--buffers", "rondo"},
+           {{"RONDO_WINDOWS_STREAMING_ABOVE", "4096"}})["stores"]
+          .get<std::string>(),
+      "past the caches, for 5,242,880 bytes that all ranks touch (RONDO_WINDOWS_STREAMING_ABOVE=4,096, "
+      "environment)");
+  EXPECT_EQ(told({"all-reduce", "--size", "8K"}, {{"RONDO_STAGING_BYTES", "0"}})["way"], "streams");
+  EXPECT_EQ(told({"all-gather", "--size", "1M"}, {{"RONDO_STAGED_GATHER_ABOVE", "1048576"}})["way"],
+            "streams");
+  EXPECT_EQ(told({"all-gather", "--size", "2M"}, {{"RONDO_STAGED_GATHER_ABOVE", "1048576"}})["way"],
+            "staged");
+  EXPECT_EQ(told({"all-reduce"}, {{"RONDO_ALGO", "ring"}})["way"], "streams");
+  EXPECT_EQ(told({"broadcast"})["way"], "streams");
+  const auto broadcast = told({"broadcast", "--buffers", "rondo"});
+  EXPECT_EQ(broadcast["way"], "windows");
+  EXPECT_EQ(broadcast["picked"], "direct");
+  EXPECT_HAS(broadcast["stores"].get<std::string>(), "into the caches");
+  EXPECT_EQ(told({"reduce", "--buffers", "rondo"})["way"], "streams");
+  EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1001"}).err,
+             "--size 1001: expected a multiple of 16");
+  EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1X"}).err, "size \"1X\": expected a number of bytes");
+  EXPECT_EQ(rondo({"explain", "fsdp", "--buffers", "rondo"}).status, 2);
+}
+
+TEST(Explain, TimesAreThoseOfTheTuneFile) {
+  const TemporaryFolder folder;
+  const auto without = json_of({"explain", "all-reduce"}, {{"RONDO_TUNE_FILE", "none"}});
+  EXPECT_TRUE(without["time"]["microseconds"].is_null());
+  EXPECT_EQ(without["time"]["basis"], "not measured: run `rondo tune`");
+
+  TuneFile file{rondo_version(), "2026-11-30 10:00", this_machine(), {}, {}};
+  file.times.push_back({"all-reduce", "malloc", 2, {{1024, 0.5}, {4096, 1}, {16384, 10}, {1 << 20, 80}}});
+  const auto time = [&](Words words) {
+    words.insert(words.begin(), {"explain", "all-reduce"});
+    return json_of(words, {{"RONDO_TUNE_FILE", folder.write("tune.json", file.text())}})["time"];
+  };
+  EXPECT_EQ(time({"-n", "2", "--size", "1024"})["microseconds"], 0.5);
+  EXPECT_EQ(time({"-n", "2", "--size", "1024"})["basis"],
+            "measured on this host by rondo tune on 2026-11-30 10:00");
+  EXPECT_NEAR(time({"-n", "2", "--size", "2048"})["microseconds"], std::sqrt(0.5), 1e-9);
+  // Slots end at 4 KiB: nothing is made of points on both sides.
+  EXPECT_EQ(time({"-n", "2", "--size", "8K"})["microseconds"], 10);
+  EXPECT_HAS(time({"-n", "2", "--size", "8K"})["basis"].get<std::string>(),
+             "that of 16,384 bytes, the least");
+  EXPECT_EQ(time({"-n", "2", "--size", "2M"})["microseconds"], 160);
+  EXPECT_HAS(time({"-n", "2", "--size", "2M"})["basis"].get<std::string>(), "scaled up from 1,048,576 bytes");
+  EXPECT_HAS(time({"-n", "2", "--type", "bf16"})["basis"].get<std::string>(), ", with f32");
+  EXPECT_EQ(time({"-n", "3"})["basis"], "not measured on 3 ranks: run `rondo tune --ranks 3`");
+  EXPECT_EQ(time({"-n", "2", "--buffers", "rondo"})["basis"],
+            "not measured on 2 ranks: run `rondo tune --ranks 2`");
+
+  const Result told = rondo({"explain", "all-reduce", "-n", "2", "--size", "64K"},
+                            {{"RONDO_TUNE_FILE", folder / "tune.json"}});
+  EXPECT_HAS(told.out, "way     staged: memory from malloc");
+  EXPECT_HAS(told.out, "time    20.0 us: between those of 16,384 and 1,048,576 bytes, measured on this host");
+  file.machine.cpu = "Z80";
+  EXPECT_HAS(time({"-n", "2"})["basis"].get<std::string>(), "is ignored: it was made on another CPU, Z80");
 }
 
 TEST(Explain, OtherLibrariesNamesAreUnderstood) {
@@ -500,7 +596,7 @@ TEST(Info, ShowsWhereSettingsComeFrom) {
   const Result result =
       rondo({"info"}, {{"RONDO_SLICE_BYTES", "4096"}, {"RONDO_SLISE", "1"}, {"RONDO_SECRET", "hush"}});
   EXPECT_EQ(result.status, 0);
-  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES    4,096  ");
+  EXPECT_HAS(result.out, "RONDO_SLICE_BYTES              4,096  ");
   EXPECT_HAS(result.out, "unknown to Rondo: is it misspelt?");
   EXPECT_EQ(result.out.find("hush"), std::string::npos);
 }
@@ -510,6 +606,63 @@ TEST(Info, BadSettingIsShownAndAnError) {
   EXPECT_EQ(result.status, 2);
   EXPECT_HAS(result.out, "rings");
   EXPECT_HAS(result.err, "rondo: RONDO_ALGO=\"rings\": expected auto, ring or direct");
+}
+
+// ---- rondo tune ----
+
+TEST(Tune, WritesAFileThatIsInForce) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "new/tune.json";
+  const auto told = json_of({"tune", "-n", "2,3", "--seconds", "0.5", "--max-size", "64K", "-o", path});
+  EXPECT_EQ(told, nlohmann::json::parse(std::ifstream(path)));
+  EXPECT_EQ(told["times"].size(), 2u * 3 * 2);  // ranks, collectives, kinds of buffers
+  for (const auto& times : told["times"]) {
+    EXPECT_EQ(times["microseconds"].size(), 6u);
+    for (const auto& point : times["microseconds"]) EXPECT_GT(point["median"], 0);
+  }
+  const auto info = json_of({"info"}, {{"RONDO_TUNE_FILE", path}});
+  EXPECT_EQ(info["tune"]["file"], path);
+  EXPECT_EQ(info["tune"]["in_force"], true);
+  // Nothing else is left there.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "new"), {}), 1);
+}
+
+TEST(Tune, TablesAreForPeople) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tune.json";
+  // What was tuned, set or broken before does not matter.
+  folder.write("tune.json", "broken");
+  const Result result = rondo({"tune", "-n", "2", "--seconds", "0.3", "--max-size", "64K"},
+                              {{"RONDO_TUNE_FILE", path}, {"RONDO_ALGO", "ring"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* part :
+       {"RONDO_STAGING_BYTES", "2 ranks, microseconds, f32", "all-gather, malloc", "Written to "})
+    EXPECT_HAS(result.out, part);
+  EXPECT_EQ(rondo({"info"}, {{"RONDO_TUNE_FILE", path}}).status, 0);
+}
+
+TEST(Tune, SaysBeforehandThatItCannotWrite) {
+  const Result folder = rondo({"tune", "-o", "/"});
+  EXPECT_EQ(folder.status, 2);
+  EXPECT_HAS(folder.err, "--output /: cannot write there: it is a folder");
+  EXPECT_HAS(rondo({"tune", "-o", "/proc/none/x"}).err, "--output /proc/none/x: cannot make its folder");
+  for (const char* bad : {"1", "0", "65", "two"}) EXPECT_EQ(rondo({"tune", "-n", bad}).status, 2) << bad;
+  EXPECT_EQ(rondo({"tune", "--max-size", "1K"}).status, 2);
+}
+
+TEST(Info, ShowsTheTuneFile) {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* version) {
+    return std::map<std::string, std::string>{
+        {"RONDO_TUNE_FILE", folder.write("t.json", fmt::format("{{\"rondo\": \"{}\"}}", version))}};
+  };
+  const Result foreign = rondo({"info"}, file("77.0.0"));
+  EXPECT_EQ(foreign.status, 0);
+  EXPECT_HAS(foreign.out, "t.json, ignored: Rondo 77.0.0 made it");
+  const Result bad = rondo({"info"}, file("\"oops"));
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_HAS(bad.err, "t.json: line 1, byte 13");
+  EXPECT_HAS(rondo({"info"}).out, "tune file: none");
 }
 
 }  // namespace

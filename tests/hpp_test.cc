@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <rondo/rondo.hpp>
 
 namespace {
@@ -36,6 +38,32 @@ std::string refusal(const std::function<void()>& call) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(Hpp, MemoryIsABufferAndTheHeapCanBecomeOne) {
+  with_ranks(2, [](Communicator& comm) {
+    const rondo::Memory<float> memory(5000);
+    EXPECT_EQ(memory[4999], 0);
+    std::ranges::fill(memory, 1.5f);
+    comm.all_reduce(memory);
+    EXPECT_EQ(memory[4999], 3);
+    // Whole pages, since the other rank is a thread that uses the heap too.
+    constexpr std::size_t count = 25 * 4096;
+    const std::unique_ptr<float[], decltype(&std::free)> heap(
+        static_cast<float*>(std::aligned_alloc(4096, count * sizeof(float))), std::free);
+    const std::span<float> span(heap.get(), count);
+    std::ranges::fill(span, 2.0f);
+    {
+      const rondo::Registration registration(comm, span);
+      span[0] = 4;
+      comm.all_reduce(span);
+      EXPECT_EQ(span[0], 8);
+      comm.barrier();
+    }
+    EXPECT_EQ(span[0], 8);
+    EXPECT_EQ(span[count - 1], 4);
+  });
+  EXPECT_NE(refusal([] { const rondo::Memory<int> none(0); }).find("size 0"), std::string::npos);
 }
 
 TEST(Hpp, EveryCollectiveTakesVectorsArraysAndSpansFromThreads) {

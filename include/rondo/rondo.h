@@ -158,10 +158,10 @@ RONDO_API rondoResult_t rondoMemAlloc(void** ptr, size_t size);
 /* No call that uses it may be under way on any rank. null is fine. */
 RONDO_API rondoResult_t rondoMemFree(void* ptr);
 
-/* Tells that buff will be used in many calls of comm, as ncclCommRegister does. On a host that changes nothing
- * but this: with RONDO_WIN_EXCHANGE_PAGES, memory from malloc becomes what rondoMemAlloc gives, in place.
- * Address and content stay; the whole pages that hold buff are exchanged for shared ones, and with them what
- * else lies in the first and last of them. Ask for it only if you can promise that
+/* Tells that buff will be used in many calls of comm, as ncclCommRegister does. On a host that changes
+ * nothing but this: with RONDO_WIN_EXCHANGE_PAGES, memory from malloc becomes what rondoMemAlloc gives, in
+ * place. Address and content stay; the whole pages that hold buff are exchanged for shared ones, and with
+ * them what else lies in the first and last of them. Ask for it only if you can promise that
  *  - no other thread writes to any of these pages during rondoCommWindowRegister and Deregister,
  *  - the memory is deregistered before it is freed,
  *  - no allocator gives the pages back underneath (MADV_DONTNEED would not zero them),

@@ -488,6 +488,49 @@ class Communicator {
   int rank_ = 0, size_ = 0;
 };
 
+// ---- memory ----
+
+// `count` elements that peers can map, all zero at first: rondoMemAlloc. A range, to be passed as a buffer.
+template <Element T>
+class Memory {
+ public:
+  explicit Memory(std::size_t count) : memory_(make(count)), count_(count) {}
+  T* data() const noexcept { return static_cast<T*>(memory_.get()); }
+  std::size_t size() const noexcept { return count_; }
+  T* begin() const noexcept { return data(); }
+  T* end() const noexcept { return data() + count_; }
+  T& operator[](std::size_t index) const noexcept { return data()[index]; }
+
+ private:
+  static void* make(std::size_t count) {
+    void* memory = nullptr;
+    check(rondoMemAlloc(&memory, count * sizeof(T)));
+    return memory;
+  }
+  Owner<void*, rondoMemFree> memory_;
+  std::size_t count_;
+};
+
+// A range's memory registered with a communicator for as long as this lives; with its pages exchanged for
+// shared ones, under the conditions that rondo.h states.
+class Registration {
+ public:
+  template <Output Buffer>
+  Registration(const Communicator& communicator, Buffer&& buffer, int flags = RONDO_WIN_EXCHANGE_PAGES)
+      : comm_(communicator.get()) {
+    check(rondoCommWindowRegister(comm_, std::ranges::data(buffer),
+                                  std::ranges::size(buffer) * sizeof(*std::ranges::data(buffer)), &window_,
+                                  flags));
+  }
+  ~Registration() { rondoCommWindowDeregister(comm_, window_); }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+ private:
+  rondoComm_t comm_;
+  rondoWindow_t window_ = nullptr;
+};
+
 // A sum of inputs that each rank multiplies by `factor` first. To be passed as an operator while it lives.
 template <Element T>
 class PreMulSum {
