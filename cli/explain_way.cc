@@ -161,6 +161,7 @@ Way explain_way(const CollectiveQuestion& question, const Call& call) {
     case Algorithm::ring:
     case Algorithm::direct:
     case Algorithm::automatic:
+    case Algorithm::hierarchy:  // between hosts only
       return {way, "streams", streams_reason(question, call, way), ""};
   }
   return {};

@@ -18,6 +18,7 @@
 #include "cli/topology.h"
 #include "src/control_groups.h"
 #include "src/error.h"
+#include "src/network.h"
 #include "src/settings.h"
 #include "src/tune_file.h"
 
@@ -43,7 +44,8 @@ Rows library_rows() {
           {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
           {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                         NLOHMANN_JSON_VERSION_PATCH)},
-          {"CLI11", CLI11_VERSION}};
+          {"CLI11", CLI11_VERSION},
+          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"}};
 }
 
 Json machine_json() {
@@ -106,7 +108,8 @@ Rows machine_rows(const Json& machine) {
 }
 
 // What launchers set: no settings of a user, but his to know.
-const std::set<std::string> launch_variables{"RONDO_MASTER_PORT", "RONDO_SECRET", "RONDO_LISTEN_FD"};
+const std::set<std::string> launch_variables{"RONDO_MASTER_PORT", "RONDO_SECRET", "RONDO_LISTEN_FD",
+                                             "RONDO_COMM_ID"};
 
 std::string shown_value(const std::string& name, const std::string& value) {
   return name == "RONDO_SECRET" ? "(not shown)" : value;

@@ -9,6 +9,8 @@
 #include "cli/local_ranks.h"
 #include "cli/qwen3_options.h"
 #include "cli/report_table.h"
+#include "cli/table.h"
+#include "cli/witness.h"
 #include "models/fsdp_report.h"
 #include "models/generator.h"
 #include "models/megatron_report.h"
@@ -38,8 +40,25 @@ struct LedgerOptions {
   MegatronConfig megatron;
   bool megatron_sizes_given = false;
   std::string conjugates = "megatron";
+  bool witness = false;
   bool json = false;
 };
+
+std::string direction_text(WitnessRow::Direction direction) {
+  switch (direction) {
+    case WitnessRow::Direction::sent:
+      return "sent";
+    case WitnessRow::Direction::received:
+      return "received";
+  }
+  return "?";
+}
+
+// As messages name it, by its first rank.
+std::string host_text(const Hosts& hosts, std::int64_t host) {
+  const std::string& text = hosts.description(hosts.ranks[static_cast<std::size_t>(host)].front());
+  return text.substr(text.find("host ") + 5);
+}
 
 struct Measured {
   std::vector<ReportRow> rows;
@@ -47,6 +66,7 @@ struct Measured {
     std::vector<std::uint64_t> measured, expected;
   };
   Matrices fsdp, tp;
+  std::vector<WitnessRow> fsdp_witness, tp_witness;
 };
 
 std::vector<std::int64_t> sample_ids(TokenShape shape, std::size_t vocabulary, int rank) {
@@ -70,13 +90,17 @@ void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Meas
   Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.samples.length});
   model.initialize_fresh(0);
   communicator.ledger().reset();
+  std::optional<Witness> witness;
+  if (options.witness) witness.emplace(communicator);
   model.forward(sample_ids(options.samples, options.qwen3.config.vocab_size, communicator.rank()),
                 options.samples);
   model.backward();
   model.step({}, 1);
+  if (witness) witness->stop();
   // Before the rows are merged, which moves bytes of its own.
   measured.fsdp = matrices(communicator);
   append(measured.rows, merge_rows(communicator, fsdp_rows(model, types, 1)));
+  if (witness) measured.fsdp_witness = witness->rows();
 }
 
 void measure_megatron(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
@@ -86,17 +110,50 @@ void measure_megatron(Communicator& communicator, const LedgerOptions& options, 
   MegatronModel model(communicator, config, std::move(layers));
   const std::vector<float> x = generated_input(config, "x");
   communicator.ledger().reset();
+  std::optional<Witness> witness;
+  if (options.witness) witness.emplace(communicator);
   const std::span<const float> out = model.forward(x);
   std::vector<float> gradient(out.size());
   mean_loss(out, gradient);
   model.backward(gradient);
+  if (witness) witness->stop();
   measured.tp = matrices(communicator);
   append(measured.rows, merge_rows(communicator, megatron_rows(communicator, config, {})));
+  if (witness) measured.tp_witness = witness->rows();
+}
+
+void print_witness(const Communicator& communicator, const std::vector<WitnessRow>& rows) {
+  Table table({{"host"},
+               {""},
+               number_column("ledger"),
+               number_column("packets"),
+               number_column("with headers"),
+               number_column("counter"),
+               number_column("unexplained")});
+  for (const WitnessRow& row : rows)
+    table.add({host_text(communicator.hosts(), row.host), direction_text(row.direction), row.ledger,
+               row.packets, row.explained(), row.counter, fmt::format("{:.2f} %", 100 * row.unexplained())});
+  table.print();
+}
+
+void print_witnesses(const Communicator& communicator, const Measured& measured) {
+  if (communicator.hosts().one()) {
+    fmt::print("\nAll ranks are on one host: nothing goes over a network, so there is nothing to witness.\n");
+    return;
+  }
+  fmt::print(
+      "\nThe witness: bytes between hosts by the ledger (payload and protocol), with 66 B of headers a "
+      "packet, "
+      "beside\nthe kernel's counters of the network interfaces. First model:\n");
+  print_witness(communicator, measured.fsdp_witness);
+  fmt::print("and second:\n");
+  print_witness(communicator, measured.tp_witness);
 }
 
 void print_text(const Communicator& communicator, const LedgerOptions& options, const Measured& measured) {
-  fmt::print("{} ranks on this host, {} collectives; parameters {}, gradients reduced in {}\n",
-             communicator.size(), options.algorithm, options.qwen3.type,
+  const std::size_t hosts = communicator.hosts().ranks.size();
+  fmt::print("{} ranks on {}, {} collectives; parameters {}, gradients reduced in {}\n", communicator.size(),
+             hosts == 1 ? "this host" : fmt::format("{} hosts", hosts), options.algorithm, options.qwen3.type,
              options.qwen3.reduce.empty() ? options.qwen3.type : options.qwen3.reduce);
   const MegatronConfig& tp = options.megatron;
   fmt::print("second model: batch {}, sequence {}, hidden {}, {} heads, {} conjugates\n", tp.batch,
@@ -110,6 +167,7 @@ void print_text(const Communicator& communicator, const LedgerOptions& options, 
       measured.fsdp.measured == measured.fsdp.expected && measured.tp.measured == measured.tp.expected;
   fmt::print("{}\n", same ? "Both are what the formulas expect, edge by edge."
                           : "They are NOT what the formulas expect.");
+  if (options.witness) print_witnesses(communicator, measured);
   const std::size_t wrong = inexact_rows(measured.rows);
   fmt::print("\n{}\n",
              wrong == 0 ? fmt::format("All {} rows are exact: measured - expected = 0 bytes on every rank.",
@@ -117,16 +175,30 @@ void print_text(const Communicator& communicator, const LedgerOptions& options, 
                         : fmt::format("{} of {} rows are NOT exact.", wrong, measured.rows.size()));
 }
 
+nlohmann::ordered_json witness_json(const Communicator& communicator, const std::vector<WitnessRow>& rows) {
+  auto all = nlohmann::ordered_json::array();
+  for (const WitnessRow& row : rows)
+    all.push_back({{"host", host_text(communicator.hosts(), row.host)},
+                   {"direction", direction_text(row.direction)},
+                   {"ledger", row.ledger},
+                   {"packets", row.packets},
+                   {"with_headers", row.explained()},
+                   {"counter", row.counter},
+                   {"unexplained", row.unexplained()}});
+  return all;
+}
+
 void print_json(const Communicator& communicator, const LedgerOptions& options, const Measured& measured) {
-  fmt::print("{}\n",
-             nlohmann::ordered_json{
-                 {"ranks", communicator.size()},
-                 {"algorithm", options.algorithm},
-                 {"rows", report_json(measured.rows)},
-                 {"matrix", {{"qwen3 fsdp", measured.fsdp.measured}, {"megatron tp", measured.tp.measured}}},
-                 {"expected_matrix",
-                  {{"qwen3 fsdp", measured.fsdp.expected}, {"megatron tp", measured.tp.expected}}}}
-                 .dump(2));
+  nlohmann::ordered_json all{
+      {"ranks", communicator.size()},
+      {"algorithm", options.algorithm},
+      {"rows", report_json(measured.rows)},
+      {"matrix", {{"qwen3 fsdp", measured.fsdp.measured}, {"megatron tp", measured.tp.measured}}},
+      {"expected_matrix", {{"qwen3 fsdp", measured.fsdp.expected}, {"megatron tp", measured.tp.expected}}}};
+  if (options.witness && !communicator.hosts().one())
+    all["witness"] = {{"qwen3 fsdp", witness_json(communicator, measured.fsdp_witness)},
+                      {"megatron tp", witness_json(communicator, measured.tp_witness)}};
+  fmt::print("{}\n", all.dump(2));
 }
 
 // Unless sizes were asked for, the second model gets a head a rank where the ranks do not divide the usual
@@ -194,6 +266,9 @@ void add_ledger_command(CLI::App& app) {
   command->add_option("--conjugates", options->conjugates, "megatron or dual, second model")
       ->check(CLI::IsMember({"megatron", "dual"}))
       ->capture_default_str();
+  command->add_flag("--witness", options->witness,
+                    "Set the kernel's interface counters beside the bytes between hosts; the ranks must be "
+                    "started on several");
   command->add_flag("--json", options->json, "Rows for machines");
   command->footer(about);
   command->callback([options, command] {

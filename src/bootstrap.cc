@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <mutex>
 
+#include "src/comm_id.h"
 #include "src/control_groups.h"
 #include "src/error.h"
 #include "src/lobby.h"
@@ -47,14 +49,23 @@ struct Introduction {
   int algorithm;
   std::uint64_t buffer_bytes, slice_bytes;
   std::array<Tuned, tuned_count> tuned;  // in the order of variables()
-  std::array<std::byte, 16> door;        // where rank 0 hands out the shared memory: a random abstract name
+  int check;
+  std::array<char, 128> host_name;  // for messages
+  std::array<std::byte, 16> door;   // where a host's first rank hands out the shared memory: a random name
   Secret door_secret;
   int window_probe;  // a descriptor that the others try to open
 };
 
 constexpr double no_quota = 1e9;
 
-Introduction introduce(const Settings& settings) {
+// "node7 (10.0.0.7)": namespaces and containers may all have one name.
+std::string host_name(const std::string& address) {
+  std::array<char, 65> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return address.empty() ? name.data() : fmt::format("{} ({})", name.data(), address);
+}
+
+Introduction introduce(const Settings& settings, const std::string& address) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
@@ -63,6 +74,8 @@ Introduction introduce(const Settings& settings) {
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
+  mine.check = settings.check ? 1 : 0;
+  host_name(address).copy(mine.host_name.data(), mine.host_name.size() - 1);
   auto tuned = mine.tuned.begin();
   for (const Variable& variable : variables())
     if (variable.tuned != nullptr) *tuned++ = {settings.*variable.tuned, settings.origin_of(variable.name)};
@@ -91,13 +104,11 @@ void need_equal(const char* variable, const Value& first, const Value& other, st
 
 void check_agreement(const std::vector<Introduction>& all) {
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank].process.boot != all[0].process.boot)
-      fail(ErrorKind::invalid_usage, "ranks 0 and {} are on different hosts: shared memory joins one host",
-           rank);
     need_equal("RONDO_ALGO", std::string(name_of(static_cast<Algorithm>(all[0].algorithm))),
                std::string(name_of(static_cast<Algorithm>(all[rank].algorithm))), rank);
     need_equal("RONDO_BUFFER_BYTES", all[0].buffer_bytes, all[rank].buffer_bytes, rank);
     need_equal("RONDO_SLICE_BYTES", all[0].slice_bytes, all[rank].slice_bytes, rank);
+    need_equal("RONDO_CHECK", all[0].check, all[rank].check, rank);
   }
 }
 
@@ -139,9 +150,9 @@ bool more_ranks_than_cores(const std::vector<Introduction>& all) {
   return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota);
 }
 
-// Rank 0's side, once all others have shown the secret at the door: so all of them are in its queue, and
-// there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits behind
-// it.
+// The first rank's side, once all others have shown the secret at the door: so all of them are in its queue,
+// and there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits
+// behind it.
 void hand_out(Fd listener, const Fd& memory, const Secret& secret, int receivers, Deadline deadline) {
   Lobby lobby(listener, secret.size());
   while (receivers > 0) {
@@ -156,37 +167,57 @@ void hand_out(Fd listener, const Fd& memory, const Secret& secret, int receivers
   }
 }
 
-Fd knock(const Introduction& rank_0, Deadline deadline) {
-  Fd socket = connect_to({.unix_name = "rondo-" + hex(rank_0.door), .host = {}}, deadline);
-  send_all(socket, rank_0.door_secret, deadline);
+Fd knock(const Introduction& first, Deadline deadline) {
+  Fd socket = connect_to({.unix_name = "rondo-" + hex(first.door), .host = {}}, deadline);
+  send_all(socket, first.door_secret, deadline);
   return socket;
 }
 
-SegmentSizes sizes_from(const Settings& settings, int size) {
-  return {settings.buffer_bytes, Staging::area_bytes(settings.staging_bytes, size)};
-}
-
+// The ranks of one host share a segment. Its first rank makes it.
 std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
-                                       const Introduction& rank_0, int rank, SegmentSizes sizes, int size,
+                                       const Introduction& first, int ranks, SegmentSizes sizes,
                                        Deadline deadline) {
+  const bool is_first = mine.process == first.process && mine.door == first.door;
   Fd memory, door, visit;
   together(rendezvous, "making the shared memory", deadline, [&] {
-    if (rank != 0) return;
-    memory = Segment::create(size, sizes);
+    if (!is_first) return;
+    memory = Segment::create(ranks, sizes);
     door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
   });
   together(rendezvous, "asking for the shared memory", deadline, [&] {
-    if (rank != 0) visit = knock(rank_0, deadline);
+    if (!is_first) visit = knock(first, deadline);
   });
   std::shared_ptr<Segment> segment;
   together(rendezvous, "mapping the shared memory", deadline, [&] {
-    if (rank == 0)
-      hand_out(std::move(door), memory, mine.door_secret, size - 1, deadline);
+    if (is_first)
+      hand_out(std::move(door), memory, mine.door_secret, ranks - 1, deadline);
     else
       memory = receive_descriptor(visit, deadline);
-    segment = Segment::map(memory, size, sizes);
+    segment = Segment::map(memory, ranks, sizes);
   });
   return segment;
+}
+
+std::unique_ptr<Network> open_network(Rendezvous& rendezvous, int rank, int size, const Settings& settings,
+                                      Deadline deadline) {
+  std::unique_ptr<Network> network;
+  std::vector<std::byte> address;
+  together(rendezvous, "opening the network", deadline, [&] {
+    network = make_ucx_network(rank, size, settings.net_devices);
+    address = network->address();
+  });
+  network->set_addresses(rendezvous.exchange(address, deadline));
+  return network;
+}
+
+Hosts hosts_of(const std::vector<Introduction>& all) {
+  std::vector<ProcessIdentity> processes;
+  std::vector<std::string> names;
+  for (const Introduction& one : all) {
+    processes.push_back(one.process);
+    names.emplace_back(one.host_name.data());
+  }
+  return Hosts::group(processes, names);
 }
 
 // Containers and other users' processes may keep their memory to themselves. What one rank cannot do none
@@ -205,29 +236,48 @@ bool all_can(Rendezvous& rendezvous, const Introduction& mine, const std::vector
 }
 
 constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
+// Behind magic, name and secret: "host:port", or zeros.
+constexpr std::size_t id_address = id_magic.size() + 16 + 64;
 
 }  // namespace
 
 Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Settings& settings,
                              Deadline deadline) {
+  const std::string address = rendezvous.local_address();
   Introduction mine;
-  together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings); });
+  together(rendezvous, "looking at its process", deadline, [&] { mine = introduce(settings, address); });
   const std::vector<Introduction> all = introductions(rendezvous, mine, deadline);
   check_agreement(all);
   agree_on_tuned(all, settings);
   tell_of_ignored_file(rank, settings);
-  auto segment = share_segment(rendezvous, mine, all[0], rank, sizes_from(settings, size), size, deadline);
-  Membership membership{rank, size, std::move(segment), {}, {}, false, false};
+  const Hosts hosts = hosts_of(all);
+  std::vector<Introduction> here, on_this_machine;
+  for (const Introduction& one : all)
+    if (one.process.boot == mine.process.boot) on_this_machine.push_back(one);
+  for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
+  const auto ranks = static_cast<int>(here.size());
+  // Calls between hosts are not staged.
+  const SegmentSizes sizes{settings.buffer_bytes,
+                           hosts.one() ? Staging::area_bytes(settings.staging_bytes, size) : 0};
+
+  auto segment = share_segment(rendezvous, mine, here.front(), ranks, sizes, deadline);
+  Membership membership{
+      rank, size, std::move(segment), {}, {}, false, more_ranks_than_cores(on_this_machine)};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
-      membership.peers.push_back(PeerProcess::watch(one.process));
+      membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)
+                                                                      : nullptr);
       membership.processes.push_back(one.process);
     }
   });
-  membership.windows = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
-    return can_open_windows_of(one.process, one.window_probe);
-  });
-  membership.oversubscribed = more_ranks_than_cores(all);
+  if (hosts.one())
+    membership.windows = all_can(rendezvous, mine, all, deadline, [](const Introduction& one) {
+      return can_open_windows_of(one.process, one.window_probe);
+    });
+  else
+    membership.network = open_network(rendezvous, rank, size, settings, deadline);
+  membership.hosts = hosts;
+  membership.address = address;
   return membership;
 }
 
@@ -240,12 +290,25 @@ UniqueId UniqueId::make() {
   return id;
 }
 
+UniqueId make_unique_id() {
+  UniqueId id = UniqueId::make();
+  if (const auto endpoint = comm_id_endpoint())
+    endpoint->text().copy(id.bytes.data() + id_address, id.bytes.size() - id_address - 1);
+  return id;
+}
+
 MeetingPlace UniqueId::meeting_place() const {
   if (std::memcmp(bytes.data(), id_magic.data(), id_magic.size()) != 0)
     fail(ErrorKind::invalid_argument, "the unique id was not made by rondoGetUniqueId");
   const auto* random = reinterpret_cast<const std::byte*>(bytes.data() + id_magic.size());
   MeetingPlace place;
-  place.endpoint.unix_name = "rondo-" + hex({random, 16});
+  const std::string_view address(bytes.data() + id_address);
+  if (const auto colon = address.rfind(':'); colon != std::string_view::npos) {
+    place.endpoint.host = address.substr(0, colon);
+    std::from_chars(address.data() + colon + 1, address.data() + address.size(), place.endpoint.port);
+  } else {
+    place.endpoint.unix_name = "rondo-" + hex({random, 16});
+  }
   std::memcpy(place.secret.data(), random + 16, place.secret.size());
   return place;
 }

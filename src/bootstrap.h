@@ -1,5 +1,5 @@
 // How a communicator comes to be: the ranks meet, tell one another who and where they are, agree on the
-// settings, and share a segment of memory.
+// settings, share a segment of memory on each host, and open a network between hosts.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/hosts.h"
+#include "src/network.h"
 #include "src/process.h"
 #include "src/rendezvous.h"
 #include "src/segment.h"
@@ -23,11 +25,14 @@ struct CommunicatorOptions {
 struct Membership {
   int rank;
   int size;
-  std::shared_ptr<Segment> segment;
+  std::shared_ptr<Segment> segment;                 // of the ranks of this host
   std::vector<std::shared_ptr<PeerProcess>> peers;  // by rank; null where there is nothing to watch
   std::vector<ProcessIdentity> processes;           // by rank
   bool windows;                                     // every rank can map every other's windows
-  bool oversubscribed;                              // more ranks than cores: whoever waits must give way
+  bool oversubscribed;  // more ranks of this machine than cores: whoever waits must give way
+  std::unique_ptr<Network> network = nullptr;  // null: all ranks are on one host
+  Hosts hosts = {};
+  std::string address = {};  // this rank's, where the ranks met over a network
 };
 
 // Collective. Throws on every rank if it fails on one. `settings` are this rank's, and then what all ranks

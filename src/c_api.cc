@@ -7,6 +7,7 @@
 
 #include "include/rondo/rondo.h"
 #include "src/calls.h"
+#include "src/comm_id.h"
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/gather_bytes.h"
@@ -262,7 +263,7 @@ const char* rondoGetLastError(rondoComm_t) { return last_error().c_str(); }
 rondoResult_t rondoGetUniqueId(rondoUniqueId* id) {
   return at_the_edge("rondoGetUniqueId", [&] {
     need("id", id);
-    std::memcpy(id->internal, UniqueId::make().bytes.data(), sizeof id->internal);
+    std::memcpy(id->internal, make_unique_id().bytes.data(), sizeof id->internal);
   });
 }
 

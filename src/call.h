@@ -59,6 +59,7 @@ struct Call {
   std::uint64_t count = 0;  // elements as the caller gave them, for messages and the mismatch check
   std::uint64_t shape = 0;  // hash of what `count` alone does not tell
   std::uint8_t members = 1;
+  int divisor = 0;                       // of an average; 0: the number of ranks
   std::vector<std::size_t> chunk_bytes;  // the same on every rank
   std::vector<Extents> input;            // by chunk; those that this rank does not have are empty
   std::vector<Extents> output;

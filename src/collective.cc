@@ -90,6 +90,12 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts) {
+  if (!has_ring(kind)) return Algorithm::direct;
+  if (forced != Algorithm::automatic) return forced;
+  return has_hierarchy(kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
+}
+
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {
   return ranks > 1 && chosen != Algorithm::slots && settings.algorithm != Algorithm::ring &&
          (can_use_windows(call) || has_direct_ways(call.kind));
@@ -127,6 +133,8 @@ std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorith
   return nullptr;
 }
 
-Reduction reduction_of(const Call& call, int size) { return {call.type, call.op, call.scalar, size}; }
+Reduction reduction_of(const Call& call, int size) {
+  return {call.type, call.op, call.scalar, call.divisor == 0 ? size : call.divisor};
+}
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 // thread can keep any number of them going.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,9 +33,14 @@ struct Place {
   Transport& transport;
   std::size_t slice_bytes;  // a multiple of 8, so that slices hold whole elements of every type
   std::size_t windows_streaming_above, staged_streaming_above;  // of Settings
+  std::span<const int> ring;  // the ranks in the order of the ring; empty: by number
 
-  int left() const { return (rank + size - 1) % size; }
-  int right() const { return (rank + 1) % size; }
+  int at(int position) const { return ring.empty() ? position : ring[static_cast<std::size_t>(position)]; }
+  int position(int of) const {
+    return ring.empty() ? of : static_cast<int>(std::find(ring.begin(), ring.end(), of) - ring.begin());
+  }
+  int left() const { return at((position(rank) + size - 1) % size); }
+  int right() const { return at((position(rank) + 1) % size); }
 };
 
 // Pure functions of what all ranks know: so ranks cannot choose differently. Ring or direct, for calls too
@@ -42,6 +48,12 @@ struct Place {
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
+
+// Between hosts: ring, direct, or hierarchy where the hosts have as many ranks each; by the call's arguments
+// alone.
+struct Hosts;
+Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts);
+bool has_hierarchy(CallKind kind, const Hosts& hosts);
 
 // How a call is carried out that is too large for slots, from what all ranks know: whether the buffers that
 // peers touch lie in windows on all of them, and whether there are staging areas.
@@ -62,6 +74,10 @@ std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
 // Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
 std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+// Direct within a host, rings between hosts.
+std::unique_ptr<Collective> make_hierarchy(const Call& call, const Place& place, const Hosts& hosts);
+// For ranks that share no memory; where they do, that all have called is all that a barrier needs.
+std::unique_ptr<Collective> make_message_barrier(const Place& place);
 
 // ---- calls that peers' memory carries ----
 

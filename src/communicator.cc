@@ -2,47 +2,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "src/engine.h"
 #include "src/log.h"
+#include "src/mismatch.h"
 
 namespace rondo {
 namespace {
 
 using namespace std::chrono_literals;
 
-std::string list(const std::vector<int>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
-}
+// The roll is called when so much of a call's time is left, or half of it.
+constexpr std::chrono::milliseconds roll_time = 5s;
 
-// A field of a descriptor that must agree, and how to show it.
-struct Field {
-  const char* name;
-  std::function<std::uint64_t(const CallDescriptor&)> value;
-  std::function<std::string(const CallDescriptor&)> text;
-};
-
-const std::vector<Field>& fields() {
-  using D = const CallDescriptor&;
-  const auto number = [](auto value) { return [value](D d) { return fmt::format("{}", value(d)); }; };
-  const auto count = [](D d) { return d.count; };
-  const auto members = [](D d) -> std::uint64_t { return d.members; };
-  const auto root = [](D d) -> std::uint64_t { return static_cast<std::uint64_t>(d.root); };
-  // Never destroyed: the progress thread may outlive static objects.
-  static const auto& all = *new std::vector<Field>{
-      {"call", [](D d) -> std::uint64_t { return d.kind; },
-       [](D d) { return std::string(name_of(static_cast<CallKind>(d.kind))); }},
-      {"type", [](D d) -> std::uint64_t { return d.type; },
-       [](D d) { return std::string(name_of(static_cast<DataType>(d.type))); }},
-      {"operator", [](D d) -> std::uint64_t { return d.op; },
-       [](D d) { return std::string(name_of(static_cast<ReduceOp>(d.op))); }},
-      {"number of calls in the group", members, number(members)},
-      {"count", count, number(count)},
-      {"root", root, number(root)},
-      {"counts of the ranks or of the group's calls", [](D d) { return d.shape; },
-       [](D d) { return fmt::format("#{:x}", d.shape); }},
-      {"factor", [](D d) { return d.scalar; }, [](D d) { return fmt::format("bits {:#x}", d.scalar); }}};
-  return all;
+std::unique_ptr<Transport> make_transport(const Membership& membership) {
+  const Hosts& hosts = membership.hosts;
+  const int rank = membership.rank;
+  if (!membership.network) return make_shm_transport(membership.segment, rank, membership.size);
+  auto local = make_shm_transport(membership.segment, hosts.place_of(rank),
+                                  static_cast<int>(hosts.neighbours(rank).size()));
+  return make_mixed_transport(std::move(local), *membership.network, hosts, rank);
 }
 
 }  // namespace
@@ -56,6 +36,7 @@ std::shared_ptr<Communicator> Communicator::create(MeetingPlace place, int rank,
   std::shared_ptr<Communicator> made;
   together(*rendezvous, "making the communicator", deadline,
            [&] { made = std::make_shared<Communicator>(std::move(membership), std::move(options)); });
+  if (made->membership_.network) keep_listening(*made);
   return made;
 }
 
@@ -69,29 +50,65 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
       options_(std::move(options)),
       rank_(membership_.rank),
       size_(membership_.size),
+      local_rank_(membership_.network ? membership_.hosts.place_of(rank_) : rank_),
+      local_size_(membership_.network ? static_cast<int>(membership_.hosts.neighbours(rank_).size()) : size_),
       generation_(fork_generation()),
-      transport_(make_shm_transport(membership_.segment, rank_, size_)),
+      transport_(make_transport(membership_)),
+      ring_(membership_.network ? membership_.hosts.ring() : std::vector<int>()),
       place_{rank_,
              size_,
              *transport_,
              options_.settings.slice_bytes,
              options_.settings.windows_streaming_above,
-             options_.settings.staged_streaming_above},
-      staging_(*membership_.segment, rank_, size_, [this] { wake_after_store(); }),
-      ledger_(rank_, size_, options_.settings.strict, mutex_),
+             options_.settings.staged_streaming_above,
+             ring_},
+      staging_(*membership_.segment, local_rank_, local_size_, [this] { wake_after_store(); }),
+      ledger_(rank_, size_, options_.settings.strict, mutex_, {place_.right(), &membership_.hosts}),
       // Goes on where the segment stands: at zero, when it is new.
-      sequence_(membership_.segment->rank(rank_).completed) {
+      sequence_(own_lines().completed),
+      plain_at_once_(!membership_.network && size_ <= most_plain_ranks) {
+  if (membership_.network)
+    far_ = std::make_unique<FarRanks>(*membership_.network, membership_.hosts, rank_,
+                                      [this](int rank, const Error& error) { write_failure(rank, error); });
   logger().debug("{}: ready, {}", prefix(),
                  membership_.oversubscribed ? "more ranks than cores" : "a core a rank");
 }
 
 Communicator::~Communicator() {
-  if (fork_generation() == generation_) leave();
+  if (membership_.network) stop_listening(*this);
+  if (fork_generation() == generation_)
+    leave();
+  else  // The connections are the parent's: a child that closed them would disturb it.
+      [[maybe_unused]]
+    const Network* parents = membership_.network.release();
 }
 
 void Communicator::leave() {
-  membership_.segment->rank(rank_).left.store(1, std::memory_order_seq_cst);
-  ring_peers();
+  own_lines().left.store(1, std::memory_order_seq_cst);
+  ring_neighbours();
+  if (!far_) return;
+  {
+    const Lock lock(mutex_);
+    if (failure_told() || !far_->say_goodbye()) return;
+  }
+  const Deadline deadline = Deadline::after(timeout());
+  for (bool moved = true; !farewell_is_over(moved) && !deadline.passed();)
+    if (!moved) std::this_thread::sleep_for(100us);
+}
+
+bool Communicator::farewell_is_over(bool& moved) {
+  const Lock lock(mutex_);
+  return failure_told() || far_->all_have_answered(moved);
+}
+
+void Communicator::listen() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pending_.empty() || error_) return;
+  try {
+    membership_.network->progress();
+  } catch (const Error& error) {
+    break_off(error);
+  }
 }
 
 std::string Communicator::prefix() const {
@@ -149,8 +166,8 @@ bool Communicator::progress(IfBusy if_busy) {
     if (broken_off()) return true;
     // Held by its own list, since ending it lets the queue's hold go.
     const std::shared_ptr<PendingCall> head = pending_.front();
-    moved |= transport_->progress();
     try {
+      moved |= transport_->progress();
       if (!step(*head)) return moved;
       finish(*head);
     } catch (const Error& error) {
@@ -171,7 +188,7 @@ bool Communicator::step(PendingCall& head) {
   }
   if (!head.collective) {
     if (head.sequence != 0) {
-      if (!all_have_called(head.sequence)) return false;
+      if (far_ ? head.check && !head.check->step() : !all_have_called(head.sequence)) return false;
       head.error = mismatch(head);
       if (head.error) return true;
     }
@@ -188,7 +205,17 @@ void Communicator::activate(PendingCall& head) {
   // Messages concern two ranks only: the others know nothing of them.
   if (head.call.kind == CallKind::messages) return;
   head.sequence = ++sequence_;
-  publish(head);
+  if (far_)
+    begin_between_hosts(head);
+  else
+    publish(head);
+}
+
+// Nobody waits for anybody: the choice is a function of the call's arguments, and the data come with it.
+void Communicator::begin_between_hosts(PendingCall& head) {
+  slot_of(local_rank_, head.sequence).sequence.store(head.sequence, std::memory_order_release);
+  far_->begin(head.sequence);
+  if (options_.settings.check) head.check = std::make_unique<CheckRound>(head.call.descriptor(), place_);
 }
 
 void Communicator::publish(PendingCall& head) {
@@ -233,7 +260,7 @@ void Communicator::wake_sleepers() const {
 #endif
 void Communicator::wake_after_store() const {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);  // for ring()
-  ring_peers();
+  ring_neighbours();
 }
 
 // True when all ranks have published call number `sequence`. Acquires what they have written; sequentially
@@ -254,14 +281,14 @@ void Communicator::count_in(Meeting& meeting, std::uint64_t number) {
   arrived.store(0, std::memory_order_relaxed);
   // Releases all of that to all; sequentially consistent for ring().
   meeting.gathered.store(number, std::memory_order_seq_cst);
-  ring_peers();
+  ring_neighbours();
 }
 
 // The same two for a point inside a call. Numbers grow.
 void Communicator::come_to_point(std::uint64_t number) {
   if (oversubscribed()) return count_in(membership_.segment->departures(), number);
-  membership_.segment->rank(rank_).met.store(number, std::memory_order_seq_cst);
-  ring_peers();
+  own_lines().met.store(number, std::memory_order_seq_cst);
+  ring_neighbours();
 }
 
 bool Communicator::all_are_at_point(std::uint64_t number) const {
@@ -273,6 +300,12 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
 }
 
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
+  if (far_) {
+    head.algorithm = choose_between_hosts(head.call.kind, options_.settings.algorithm, membership_.hosts);
+    if (head.algorithm == Algorithm::hierarchy) return make_hierarchy(head.call, place_, membership_.hosts);
+    return head.call.kind == CallKind::barrier ? make_message_barrier(place_)
+                                               : make_collective(head.call, head.algorithm, place_);
+  }
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   const Ways possible{
       tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence)),
@@ -319,9 +352,13 @@ std::byte* Communicator::map_buffer(int rank, const WindowReference& reference,
   return window->base() + reference.offset;
 }
 
-void Communicator::ring_peers() const {
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_) ring(membership_.segment->rank(peer).bell);
+void Communicator::ring_neighbours() const {
+  for (int place = 0; place < local_size_; ++place)
+    if (place != local_rank_) ring(membership_.segment->rank(place).bell);
+}
+
+int Communicator::neighbour(int place) const {
+  return far_ ? membership_.hosts.neighbours(rank_)[static_cast<std::size_t>(place)] : place;
 }
 
 CallSlot& Communicator::slot_of(int rank, std::uint64_t sequence) const {
@@ -343,29 +380,18 @@ bool Communicator::alike(std::uint64_t sequence, const CallDescriptor& mine) con
 // All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
 // fails on each of them, and the communicator stays whole.
 std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
-  const auto descriptor = [&](int rank) -> const CallDescriptor& {
-    return slot_of(rank, head.sequence).descriptor;
-  };
-  if (alike(head.sequence, descriptor(rank_))) return std::nullopt;
-  for (const Field& field : fields()) {
-    std::vector<std::pair<std::string, std::vector<int>>> camps;
-    for (int rank = 0; rank < size_; ++rank) {
-      const auto camp = std::find_if(camps.begin(), camps.end(), [&](const auto& known) {
-        return field.value(descriptor(known.second.front())) == field.value(descriptor(rank));
-      });
-      if (camp != camps.end())
-        camp->second.push_back(rank);
-      else
-        camps.push_back({field.text(descriptor(rank)), {rank}});
-    }
-    if (camps.size() == 1) continue;
-    std::vector<std::string> texts;
-    for (const auto& [value, ranks] : camps) texts.push_back(fmt::format("{}: {}", list(ranks), value));
-    return Error(ErrorKind::invalid_usage,
-                 fmt::format("{}, call {} ({}): {} differs between ranks: {}", prefix(), head.sequence,
-                             head.call.text(), field.name, fmt::join(texts, "; ")));
-  }
-  return std::nullopt;
+  const auto differs = difference_of(head);
+  if (!differs) return std::nullopt;
+  return Error(ErrorKind::invalid_usage,
+               fmt::format("{}, call {} ({}): {}", prefix(), head.sequence, head.call.text(), *differs));
+}
+
+std::optional<std::string> Communicator::difference_of(const PendingCall& head) const {
+  if (head.check) return difference(head.check->descriptors());
+  if (far_ || alike(head.sequence, slot_of(rank_, head.sequence).descriptor)) return std::nullopt;
+  std::vector<CallDescriptor> descriptors;
+  for (int rank = 0; rank < size_; ++rank) descriptors.push_back(slot_of(rank, head.sequence).descriptor);
+  return difference(descriptors);
 }
 
 void Communicator::finish(PendingCall& head) {
@@ -375,14 +401,14 @@ void Communicator::finish(PendingCall& head) {
   else
     ledger_.book(head.scope, head.call.sizes(), head.algorithm, moved);
   moved.clear();
-  if (head.sequence != 0)
-    membership_.segment->rank(rank_).completed.store(head.sequence, std::memory_order_release);
+  if (head.sequence != 0) own_lines().completed.store(head.sequence, std::memory_order_release);
   end(head, head.error);
 }
 
 void Communicator::end(PendingCall& head, std::optional<Error> error) {
   if (error) logger().debug("{}", error->what());
   head.collective = nullptr;
+  head.check = nullptr;
   head.after = nullptr;  // else a long stream of failed calls would be one long chain
   head.error = std::move(error);
   // Releases the error and the call's output to whoever waits.
@@ -420,6 +446,7 @@ void Communicator::break_off(const Error& error, std::string call) {
 }
 
 void Communicator::fail_pending(const Error& error) {
+  if (membership_.network) membership_.network->abandon();
   while (!pending_.empty()) {
     const std::shared_ptr<PendingCall> head = pending_.front();
     end(*head, error);
@@ -427,16 +454,22 @@ void Communicator::fail_pending(const Error& error) {
 }
 
 void Communicator::tell_failure(const Error& error) {
+  write_failure(rank_, error);
+  if (far_) far_->tell_failure(error);
+}
+
+// Where the ranks of this host look.
+void Communicator::write_failure(int rank, const Error& error) {
   Failure& failure = membership_.segment->failure();
   std::uint32_t none = Failure::none;
   if (failure.state.compare_exchange_strong(none, Failure::being_written, std::memory_order_acquire)) {
-    failure.rank = rank_;
+    failure.rank = rank;
     failure.kind = static_cast<std::uint32_t>(error.kind());
     std::strncpy(failure.text, error.what(), sizeof failure.text - 1);
     // Releases the text; sequentially consistent for ring().
     failure.state.store(Failure::told, std::memory_order_seq_cst);
   }
-  ring_peers();
+  ring_neighbours();
 }
 
 void Communicator::abort() {
@@ -458,6 +491,11 @@ void Communicator::check_health() {
   const std::shared_ptr<PendingCall> head = pending_.front();
   if (!head->active) return;
   try {
+    if (far_ && !head->roll_called &&
+        head->deadline.left(roll_time) < std::min(roll_time, head->timeout / 2)) {
+      head->roll_called = true;
+      far_->call_the_roll();
+    }
     if (head->deadline.passed())
       fail(ErrorKind::timeout, "timed out after {} s{}", static_cast<double>(head->timeout.count()) / 1000,
            late_ranks(*head));
@@ -468,46 +506,80 @@ void Communicator::check_health() {
 }
 
 std::string Communicator::late_ranks(const PendingCall& head) const {
-  if (head.sequence == 0) return "";
+  const std::string silent = far_ ? far_->silent() : "";
+  if (head.sequence == 0) return silent;
   std::vector<int> late;
-  for (int peer = 0; peer < size_; ++peer)
-    if (slot_of(peer, head.sequence).sequence.load(std::memory_order_acquire) != head.sequence)
-      late.push_back(peer);
-  if (late.empty()) return "; all ranks have made this call";
-  return fmt::format("; {} {} not made this call (number {})", list(late), late.size() == 1 ? "has" : "have",
-                     head.sequence);
+  for (int place = 0; place < local_size_; ++place)
+    if (slot_of(place, head.sequence).sequence.load(std::memory_order_acquire) < head.sequence)
+      late.push_back(neighbour(place));
+  if (far_) {
+    const std::vector<int> far = far_->late(head.sequence);
+    late.insert(late.end(), far.begin(), far.end());
+    std::sort(late.begin(), late.end());
+  }
+  if (late.empty()) return silent.empty() ? "; all ranks have made this call" : silent;
+  return fmt::format("; {} {} not made this call (number {}){}", who(late), late.size() == 1 ? "has" : "have",
+                     head.sequence, silent);
+}
+
+// Names ranks, with their hosts where there are several.
+std::string Communicator::who(const std::vector<int>& ranks) const {
+  if (!far_) return list_of_ranks(ranks);
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(membership_.hosts.description(rank));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A peer that ended after its part of the call was done has hurt nobody: so look whether it lives before what
 // it has done.
 void Communicator::need_live_peers(const PendingCall& head) const {
-  for (int peer = 0; peer < size_; ++peer) {
+  if (far_) far_->need_reachable();
+  for (int place = 0; place < local_size_; ++place) {
+    const int peer = neighbour(place);
     const auto& process = membership_.peers[static_cast<std::size_t>(peer)];
     const bool died = process && !process->alive();
-    const bool left = membership_.segment->rank(peer).left.load(std::memory_order_acquire) != 0;
-    if (!(died || left) || !waits_for(head, peer)) continue;
+    const bool left = membership_.segment->rank(place).left.load(std::memory_order_acquire) != 0;
+    if (!(died || left) || !waits_for(head, place)) continue;
     transport_->progress();
-    if (head.collective && (head.collective->step() || !waits_for(head, peer))) continue;
+    if (head.collective && (head.collective->step() || !waits_for(head, place))) continue;
     if (died)
-      fail(ErrorKind::remote, "rank {} (process {}) has died", peer,
+      fail(ErrorKind::remote, "{} (process {}) has died", who({peer}),
            membership_.processes[static_cast<std::size_t>(peer)].pid);
-    fail(ErrorKind::remote, "rank {} has destroyed the communicator", peer);
+    fail(ErrorKind::remote, "{} has destroyed the communicator", who({peer}));
   }
 }
 
-bool Communicator::waits_for(const PendingCall& head, int peer) const {
-  if (head.sequence == 0) return !head.collective || head.collective->waits_for(peer);
-  return membership_.segment->rank(peer).completed.load(std::memory_order_acquire) < head.sequence;
+// For a rank of this host.
+bool Communicator::waits_for(const PendingCall& head, int place) const {
+  if (head.sequence == 0) return !head.collective || head.collective->waits_for(neighbour(place));
+  return membership_.segment->rank(place).completed.load(std::memory_order_acquire) < head.sequence;
+}
+
+int Communicator::network_descriptor() const {
+  return membership_.network ? membership_.network->descriptor() : -1;
+}
+
+bool Communicator::arm_network() const {
+  const Lock lock(mutex_);
+  return membership_.network->arm();
 }
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key, CommunicatorOptions options) {
   struct Card {
     std::int32_t color, key, rank;
-    std::int32_t unused;
+    std::int32_t port;  // where this rank would listen for the others, if they are on several hosts
     UniqueId id;
+    std::array<char, 64> address;
   };
   std::vector<Card> cards(static_cast<std::size_t>(size_));
-  cards[static_cast<std::size_t>(rank_)] = {color, key, rank_, 0, UniqueId::make()};
+  Card& own = cards[static_cast<std::size_t>(rank_)];
+  own = {color, key, rank_, 0, UniqueId::make(), {}};
+  Fd listener;
+  if (far_ && color >= 0) {
+    listener = listen_on({.unix_name = {}, .host = membership_.address, .port = 0});
+    own.port = bound_port(listener);
+    membership_.address.copy(own.address.data(), own.address.size() - 1);
+  }
   Call call;
   call.kind = CallKind::all_gather;
   call.count = sizeof(Card);
@@ -525,8 +597,13 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key, Communicat
             [](const Card& a, const Card& b) { return std::pair(a.key, a.rank) < std::pair(b.key, b.rank); });
   const auto mine =
       std::find_if(cards.begin(), cards.end(), [&](const Card& card) { return card.rank == rank_; });
-  return create(cards.front().id.meeting_place(), static_cast<int>(mine - cards.begin()),
-                static_cast<int>(cards.size()), std::move(options));
+  const auto rank = static_cast<int>(mine - cards.begin());
+  MeetingPlace place = cards.front().id.meeting_place();
+  if (far_) {
+    place.endpoint = {.unix_name = {}, .host = cards.front().address.data(), .port = cards.front().port};
+    if (rank == 0) place.listener = std::move(listener);
+  }
+  return create(std::move(place), rank, static_cast<int>(cards.size()), std::move(options));
 }
 
 }  // namespace rondo

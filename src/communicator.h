@@ -12,8 +12,10 @@
 #include <optional>
 
 #include "src/bootstrap.h"
+#include "src/check_round.h"
 #include "src/collective.h"
 #include "src/error.h"
+#include "src/far_ranks.h"
 #include "src/ledger.h"
 #include "src/staging.h"
 
@@ -34,7 +36,9 @@ struct PendingCall {
   std::uint64_t sequence = 0;  // number among the communicator's collectives; 0: not one
   Deadline deadline = Deadline::never();
   Algorithm algorithm = Algorithm::automatic;
+  std::unique_ptr<CheckRound> check;  // before the collective, where ranks of several hosts ask for it
   std::unique_ptr<Collective> collective;
+  bool roll_called = false;  // has everybody on other hosts been asked how far they are?
   std::optional<Error> error;
   std::atomic<bool> done{false};  // stored last, with release
 };
@@ -57,6 +61,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Ledger& ledger() { return ledger_; }
   std::chrono::milliseconds timeout() const { return options_.settings.timeout; }
   void set_timeout(std::chrono::milliseconds timeout) { options_.settings.timeout = timeout; }
+  const Hosts& hosts() const { return membership_.hosts; }
   bool oversubscribed() const { return membership_.oversubscribed; }
 
   // Queues a call. The caller, or somebody else, then drives it (src/engine.h).
@@ -88,7 +93,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // When the next look at a deadline is due at the latest.
   std::chrono::nanoseconds patience() const;
   bool idle() const;
-  Doorbell& bell() const { return membership_.segment->rank(rank_).bell; }
+  Doorbell& bell() const { return own_lines().bell; }
+  // Where a rank that waits for other hosts may poll, once arm_network() has said yes; -1: all are on this
+  // one. arm_network() says no where there is something to do already.
+  int network_descriptor() const;
+  bool arm_network() const;
+  // Between calls: takes and answers what ranks on other hosts tell.
+  void listen();
 
  private:
   using Lock = std::lock_guard<std::mutex>;
@@ -96,6 +107,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool step(PendingCall& head);
   void activate(PendingCall& head);
   void publish(PendingCall& head);
+  void begin_between_hosts(PendingCall& head);
   void publish_slot(std::uint64_t sequence, std::size_t protocol_bytes);
   void wake_sleepers() const;
   void wake_after_store() const;
@@ -113,6 +125,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::byte* map_buffer(int rank, const WindowReference& reference,
                         std::shared_ptr<const MappedWindow>& window) const;
   std::optional<Error> mismatch(const PendingCall& head) const;
+  std::optional<std::string> difference_of(const PendingCall& head) const;
   void finish(PendingCall& head);
   void end(PendingCall& head, std::optional<Error> error);
   bool failure_told();
@@ -120,10 +133,15 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void break_off(const Error& error, std::string call = "");
   void fail_pending(const Error& error);
   void tell_failure(const Error& error);
+  void write_failure(int rank, const Error& error);
   std::string late_ranks(const PendingCall& head) const;
+  std::string who(const std::vector<int>& ranks) const;
   void need_live_peers(const PendingCall& head) const;
-  bool waits_for(const PendingCall& head, int peer) const;
-  void ring_peers() const;
+  bool waits_for(const PendingCall& head, int place) const;
+  void ring_neighbours() const;
+  int neighbour(int place) const;
+  bool farewell_is_over(bool& moved);
+  RankLines& own_lines() const { return membership_.segment->rank(local_rank_); }
   CallSlot& slot_of(int rank, std::uint64_t sequence) const;
   CallWindows& windows_at(int rank, std::uint64_t sequence) const;
   bool alike(std::uint64_t sequence, const CallDescriptor& mine) const;
@@ -144,13 +162,17 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Membership membership_;
   CommunicatorOptions options_;
   int rank_, size_;
-  std::uint64_t generation_;  // of forks: a child may not use its parent's communicator
+  int local_rank_, local_size_;  // among the ranks of this host, which share the segment
+  std::uint64_t generation_;     // of forks: a child may not use its parent's communicator
   std::unique_ptr<Transport> transport_;
+  std::vector<int> ring_;  // the ranks in the ring's order; empty: by number
   Place place_;
   Staging staging_;
   Ledger ledger_;
   std::uint64_t sequence_;                // number of the last collective
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
+  bool plain_at_once_;                    // whether plain calls may go without queue and memory
+  std::unique_ptr<FarRanks> far_;         // null: all ranks are on this host
   std::vector<PeerBuffers> peers_;        // of the last plain call on windows
 
   mutable std::mutex mutex_;

@@ -48,16 +48,23 @@ class DirectReduction : public Collective {
     return owned_ < 0 ? 0 : call_.chunk_bytes[static_cast<std::size_t>(owned_)];
   }
 
+  // Slice by slice, as the owners receive them.
   void post_sends() {
-    // Each rank begins with its right neighbour, so that no receiver is everybody's first.
-    for (int distance = 1; distance < place_.size; ++distance) {
-      const int peer = (place_.rank + distance) % place_.size;
-      if (call_.kind == CallKind::reduce && peer != call_.root) continue;
-      const std::size_t chunk = call_.kind == CallKind::reduce ? 0 : static_cast<std::size_t>(peer);
-      if (call_.chunk_bytes[chunk] == 0) continue;
-      sends_.push_back(
-          place_.transport.post_send(peer, Channel::collective, call_.input[chunk], ByteClass::payload));
+    const std::size_t longest = *std::max_element(call_.chunk_bytes.begin(), call_.chunk_bytes.end());
+    for (std::size_t offset = 0; offset < longest; offset += place_.slice_bytes) {
+      // Each rank begins with its right neighbour, so that no receiver is everybody's first.
+      for (int distance = 1; distance < place_.size; ++distance)
+        post_send((place_.rank + distance) % place_.size, offset);
     }
+  }
+
+  void post_send(int peer, std::size_t offset) {
+    if (call_.kind == CallKind::reduce && peer != call_.root) return;
+    const std::size_t chunk = call_.kind == CallKind::reduce ? 0 : static_cast<std::size_t>(peer);
+    if (call_.chunk_bytes[chunk] <= offset) return;
+    const std::size_t bytes = std::min(place_.slice_bytes, call_.chunk_bytes[chunk] - offset);
+    sends_.push_back(place_.transport.post_send(
+        peer, Channel::collective, slice(call_.input[chunk], offset, bytes), ByteClass::payload));
   }
 
   std::size_t bytes_of(std::size_t slice_index) const {

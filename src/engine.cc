@@ -1,5 +1,6 @@
 #include "src/engine.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -40,6 +41,25 @@ class Registry {
     added_.notify_one();
   }
 
+  void add_listener(Communicator& communicator, void (*body)()) {
+    const std::lock_guard lock(listeners_mutex_);
+    listeners_.push_back(&communicator);
+    listener_added_.notify_one();
+    if (!std::exchange(has_listening_thread_, true)) std::thread(body).detach();
+  }
+
+  // Returns when nobody uses it here any more.
+  void remove_listener(Communicator& communicator) {
+    const std::lock_guard lock(listeners_mutex_);
+    std::erase(listeners_, &communicator);
+  }
+
+  void listen() {
+    std::unique_lock lock(listeners_mutex_);
+    listener_added_.wait(lock, [&] { return !listeners_.empty(); });
+    for (Communicator* one : listeners_) one->listen();
+  }
+
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
 
   // The communicators of all calls that are not done.
@@ -70,6 +90,11 @@ class Registry {
   bool has_thread_ = false;
   std::vector<std::shared_ptr<PendingCall>> calls_;
   std::atomic<std::size_t> count_{0};
+
+  std::mutex listeners_mutex_;
+  std::condition_variable listener_added_;
+  bool has_listening_thread_ = false;
+  std::vector<Communicator*> listeners_;
 };
 
 // Drives communicators until `finished` says so.
@@ -139,13 +164,30 @@ class Driver {
       // Waits for a thread that is busy here: it may have looked before the nap was announced, and then
       // leave.
       if (progress(Communicator::IfBusy::wait)) return patience_.reset();
-      nap.sleep(most);
+      if (!sleep_at_networks(most)) nap.sleep(most);
     }
     others_.clear();                   // after the nap: we may be the last to hold the bells' memory
     turns_ = turns_between_looks - 1;  // look now
   }
 
+  // Polls the descriptors of those communicators that span hosts; false: there are none. A bell cannot wake
+  // us from there, so we look at the bells soon.
+  bool sleep_at_networks(std::chrono::nanoseconds most) const {
+    std::vector<pollfd> entries;
+    bool something_to_do = false;
+    each([&](Communicator& one) {
+      if (one.network_descriptor() < 0) return;
+      entries.push_back({one.network_descriptor(), POLLIN, 0});
+      something_to_do |= !one.arm_network();
+    });
+    if (entries.empty()) return false;
+    const timespec time{0, std::min<std::chrono::nanoseconds>(most, time_between_bells).count()};
+    if (!something_to_do) ::ppoll(entries.data(), entries.size(), &time, nullptr);
+    return true;
+  }
+
   static constexpr unsigned turns_between_looks = 256;
+  static constexpr std::chrono::nanoseconds time_between_bells = 500us;
   static constexpr auto time_between_looks = 10ms;
 
   Communicators own_, others_;
@@ -180,6 +222,18 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator) {
 }
 
 void keep_going(const std::shared_ptr<PendingCall>& call) { Registry::instance().add(call); }
+
+void keep_listening(Communicator& communicator) {
+  Registry::instance().add_listener(communicator, [] {
+    constexpr auto time_between = 10ms;
+    while (true) {
+      std::this_thread::sleep_for(time_between);
+      Registry::instance().listen();
+    }
+  });
+}
+
+void stop_listening(Communicator& communicator) { Registry::instance().remove_listener(communicator); }
 
 void start_progress_thread() {
   Registry::instance().need_thread([] {

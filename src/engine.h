@@ -1,6 +1,6 @@
 // Keeps calls going. Whoever waits for a call drives it, and with it every other call that was started and
 // not waited for yet, of any communicator of this process: so calls may be waited for in any order. A thread
-// of its own exists only once streams are used.
+// of its own exists only once streams are used, another once a communicator spans hosts.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,11 @@ void wait_until_idle(const std::shared_ptr<Communicator>& communicator);
 // Makes a call known to everybody who waits, until it is done. A call that is waited for at once needs it
 // not.
 void keep_going(const std::shared_ptr<PendingCall>& call);
+
+// Between hosts somebody must take what comes, answer, and push on what UCX still holds, also while the
+// program does something else: until stop_listening() a thread does so now and then.
+void keep_listening(Communicator& communicator);
+void stop_listening(Communicator& communicator);
 
 // From now on a thread drives what keep_going() was told, also while nobody waits.
 void start_progress_thread();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "src/error.h"
+#include "src/hosts.h"
 
 namespace rondo {
 namespace {
@@ -16,9 +17,8 @@ class Expected {
 
   // To the right goes every chunk but the one that ends here (reduce-scatter) or would come full circle
   // (all-gather).
-  void ring() {
+  void ring(int right) {
     if (size_ == 1) return;
-    const int right = (rank_ + 1) % size_;
     switch (call_.kind) {
       case CallKind::reduce_scatter:
         add(right, all_chunks() - chunk(rank_));
@@ -64,6 +64,22 @@ class Expected {
     add_to_all_peers(all_chunks());
   }
 
+  // Ring j joins the ranks that are number j on their hosts, and has all their chunks. Within a host, what
+  // belongs to ring j goes to its rank there (all but an all-gather) and from it to the others (all but a
+  // reduce-scatter); between hosts, to the next one's rank.
+  void hierarchy(const Hosts& hosts) {
+    const int place = hosts.place_of(rank_), host = hosts.host(rank_);
+    for (const int peer : hosts.neighbours(rank_)) {
+      if (peer == rank_) continue;
+      if (call_.kind != CallKind::all_gather) add(peer, chunks_of_ring(hosts, hosts.place_of(peer)));
+      if (call_.kind != CallKind::reduce_scatter) add(peer, chunks_of_ring(hosts, place));
+    }
+    const auto next = static_cast<std::size_t>(host + 1) % hosts.ranks.size();
+    const int right = hosts.ranks[next][static_cast<std::size_t>(place)];
+    if (call_.kind != CallKind::all_gather) add(right, chunks_of_ring(hosts, place) - chunk(rank_));
+    if (call_.kind != CallKind::reduce_scatter) add(right, chunks_of_ring(hosts, place) - chunk(right));
+  }
+
   void direct() {
     for (int peer = 0; peer < size_; ++peer)
       if (peer != rank_) add(peer, direct_to(peer));
@@ -73,6 +89,12 @@ class Expected {
   }
 
  private:
+  std::uint64_t chunks_of_ring(const Hosts& hosts, int place) const {
+    std::uint64_t bytes = 0;
+    for (const auto& host : hosts.ranks) bytes += chunk(host[static_cast<std::size_t>(place)]);
+    return bytes;
+  }
+
   std::uint64_t direct_to(int peer) const {
     switch (call_.kind) {
       case CallKind::reduce_scatter:
@@ -112,15 +134,18 @@ class Expected {
   ByteCounts& to_;
 };
 
-void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, int size, ByteCounts& to) {
+void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, int size, const Order& order,
+                          ByteCounts& to) {
   Expected expected(call, rank, size, to);
   switch (algorithm) {
     case Algorithm::ring:
-      return expected.ring();
+      return expected.ring(order.right);
     case Algorithm::windows:
       return expected.stored_on_windows();
     case Algorithm::slots:
       return expected.slots();
+    case Algorithm::hierarchy:
+      return expected.hierarchy(*order.hosts);
     case Algorithm::direct:
     case Algorithm::staged:
     case Algorithm::automatic:
@@ -141,7 +166,7 @@ std::uint64_t sum_of(const ByteCounts& counts) {
 
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size) {
   ByteCounts to(static_cast<std::size_t>(size));
-  add_expected_payload(call.sizes(), algorithm, rank, size, to);
+  add_expected_payload(call.sizes(), algorithm, rank, size, {(rank + 1) % size, nullptr}, to);
   return to;
 }
 
@@ -165,7 +190,7 @@ void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm alg
                   const Traffic& moved) {
   expected_.assign(static_cast<std::size_t>(size_), 0);
   expected_fetched_.assign(static_cast<std::size_t>(size_), 0);
-  add_expected_payload(call, algorithm, rank_, size_, expected_);
+  add_expected_payload(call, algorithm, rank_, size_, order_, expected_);
   add_expected_fetched(call, algorithm, rank_, size_, expected_fetched_);
   LedgerRow& row = row_of(scope, call.kind, algorithm)->second;
   ++row.calls;

@@ -19,9 +19,17 @@ namespace rondo {
 
 // Payload bytes that `rank` sends to each rank. The formulas of docs/algorithms.md, over the real chunk
 // sizes; written independently of the schedules, so that the two can be held against one another.
+// In the ring ranks stand by number.
 ByteCounts expected_payload(const Call& call, Algorithm algorithm, int rank, int size);
 // Payload bytes that `rank` reads straight from each rank's memory.
 ByteCounts expected_fetched(const Call& call, Algorithm algorithm, int rank, int size);
+
+struct Hosts;
+// Where a rank stands: its right neighbour in the ring, and who is on which host.
+struct Order {
+  int right;
+  const Hosts* hosts;  // null: all are on one
+};
 
 struct LedgerKey {
   std::string scope;
@@ -47,8 +55,11 @@ inline bool is_report(std::string_view scope) { return scope.ends_with(report_sc
 // to their end: they are guarded by the mutex of whoever books, which is held already where a call is booked.
 class Ledger {
  public:
+  Ledger(int rank, int size, bool strict, std::mutex& mutex, Order order)
+      : rank_(rank), size_(size), order_(order), strict_(strict), mutex_(mutex), refused_(size) {}
+  // All ranks on one host.
   Ledger(int rank, int size, bool strict, std::mutex& mutex)
-      : rank_(rank), size_(size), strict_(strict), mutex_(mutex), refused_(size) {}
+      : Ledger(rank, size, strict, mutex, {(rank + 1) % size, nullptr}) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -80,6 +91,7 @@ class Ledger {
   void check(Algorithm algorithm, const Traffic& moved) const;
 
   int rank_, size_;
+  Order order_;
   bool strict_;
   std::vector<std::string> scopes_;
   std::mutex& mutex_;  // of what stands below

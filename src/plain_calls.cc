@@ -36,7 +36,7 @@ void Communicator::run(const PlainCall& plain) {
 Communicator::PlainWay Communicator::plain_way(const PlainCall& plain) const {
   constexpr std::size_t most_count =
       std::numeric_limits<std::uint32_t>::max();  // whose bytes do not overflow
-  if (size_ > most_plain_ranks || plain.count > most_count) return {};
+  if (!plain_at_once_ || plain.count > most_count) return {};
   if (plain.kind == CallKind::barrier) return {Algorithm::direct};
   if (plain.count > 0 && (plain.send == nullptr || plain.receive == nullptr)) return {};
   const Algorithm algorithm =
@@ -128,7 +128,7 @@ std::shared_ptr<PendingCall> Communicator::queue(const PlainCall& plain, Algorit
 void Communicator::finish(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence) {
   ledger_.book(ledger_.scope(), sizes_of(plain), algorithm, transport_->traffic());
   transport_->traffic().clear();
-  membership_.segment->rank(rank_).completed.store(sequence, std::memory_order_release);
+  own_lines().completed.store(sequence, std::memory_order_release);
 }
 
 CallSizes Communicator::sizes_of(const PlainCall& plain) const { return {plain.kind, 0, chunk_bytes_, {}}; }

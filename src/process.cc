@@ -51,6 +51,12 @@ std::uint64_t stat_field(std::int64_t pid, int wanted) {
   return value;
 }
 
+std::uint64_t namespace_inode(const char* kind) {
+  struct stat status {};
+  ::stat((std::string("/proc/self/ns/") + kind).c_str(), &status);
+  return status.st_ino;
+}
+
 std::atomic<std::uint64_t> generation{0};
 
 }  // namespace
@@ -66,9 +72,7 @@ std::string name_of_process(std::int64_t pid) {
 }
 
 ProcessIdentity this_process() {
-  struct stat status {};
-  ::stat("/proc/self/ns/pid", &status);
-  return {boot_hash(), status.st_ino, ::getpid(), start_time_of(::getpid())};
+  return {boot_hash(), namespace_inode("net"), namespace_inode("pid"), ::getpid(), start_time_of(::getpid())};
 }
 
 std::shared_ptr<PeerProcess> PeerProcess::watch(const ProcessIdentity& identity) {

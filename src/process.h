@@ -14,13 +14,18 @@ namespace rondo {
 
 // Tells one process from all others of a host, also after its number was used again.
 struct ProcessIdentity {
-  std::uint64_t boot;        // hash of the kernel's boot id: which host
+  std::uint64_t boot;        // hash of the kernel's boot id: which machine
+  std::uint64_t network;     // inode of the process's network namespace: which host on it
   std::uint64_t namespace_;  // inode of the process's PID namespace
   std::int64_t pid;
   std::uint64_t start_time;  // clock ticks since boot
 
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
+
+inline bool same_host(const ProcessIdentity& a, const ProcessIdentity& b) {
+  return a.boot == b.boot && a.network == b.network;
+}
 
 ProcessIdentity this_process();
 

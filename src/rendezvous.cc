@@ -183,6 +183,16 @@ class Center : public Rendezvous {
     }
   }
 
+  // Ranks of this host may have come over the loopback: what the others came to is the one to tell.
+  std::string local_address() const override {
+    std::string address;
+    for (const Fd& member : others()) {
+      address = rondo::local_address(member);
+      if (!is_loopback(address)) break;
+    }
+    return address;
+  }
+
  private:
   std::span<const Fd> others() const { return std::span(members_).subspan(1); }
 
@@ -218,6 +228,8 @@ class Spoke : public Rendezvous {
       all.push_back(from_center(deadline.extended(verdict_grace)).data());
     return all;
   }
+
+  std::string local_address() const override { return rondo::local_address(center_); }
 
  private:
   Frame from_center(Deadline deadline) const {

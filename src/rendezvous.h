@@ -17,6 +17,8 @@ struct Rendezvous {
   virtual ~Rendezvous() = default;
   // Every rank gives bytes of any length; every rank gets all of them, by rank. With no bytes: a barrier.
   virtual std::vector<std::vector<std::byte>> exchange(Bytes mine, Deadline deadline) = 0;
+  // This rank's own address, as others reach it; empty where the ranks meet without a network.
+  virtual std::string local_address() const { return ""; }
 };
 
 using Secret = std::array<std::byte, 64>;

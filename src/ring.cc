@@ -1,5 +1,7 @@
 // Runs a ring schedule. Chunks are cut into slices, and the schedule is run slice by slice: while one slice
 // is reduced here the next is on its way, and a partial result never takes more room than a slice.
+//
+// Schedules know positions in the ring. Ranks stand there by number, or host after host.
 #include <algorithm>
 #include <array>
 
@@ -10,18 +12,19 @@
 namespace rondo {
 namespace {
 
-std::vector<Step> schedule_for(const Call& call, const Place& place) {
+std::vector<Step> by_position(const Call& call, const Place& place) {
+  const int position = place.position(place.rank), root = place.position(call.root);
   switch (call.kind) {
     case CallKind::all_reduce:
-      return ring_all_reduce(place.rank, place.size);
+      return ring_all_reduce(position, place.size);
     case CallKind::all_gather:
-      return ring_all_gather(place.rank, place.size);
+      return ring_all_gather(position, place.size);
     case CallKind::reduce_scatter:
-      return ring_reduce_scatter(place.rank, place.size);
+      return ring_reduce_scatter(position, place.size);
     case CallKind::broadcast:
-      return ring_broadcast(place.rank, place.size, call.root);
+      return ring_broadcast(position, place.size, root);
     case CallKind::reduce:
-      return ring_reduce(place.rank, place.size, call.root);
+      return ring_reduce(position, place.size, root);
     case CallKind::gather:
     case CallKind::scatter:
     case CallKind::all_to_all:
@@ -30,6 +33,13 @@ std::vector<Step> schedule_for(const Call& call, const Place& place) {
       break;
   }
   return {};
+}
+
+std::vector<Step> schedule_for(const Call& call, const Place& place) {
+  std::vector<Step> steps = by_position(call, place);
+  if (call.chunk_bytes.size() > 1)
+    for (Step& step : steps) step.chunk = place.at(step.chunk);
+  return steps;
 }
 
 class Ring : public Collective {
@@ -120,7 +130,8 @@ class Ring : public Collective {
   }
   // In the chain of a reduce only the second rank receives a bare input.
   bool bare_first() const {
-    return call_.kind != CallKind::reduce || place_.left() == (call_.root + 1) % place_.size;
+    return call_.kind != CallKind::reduce ||
+           place_.position(place_.left()) == (place_.position(call_.root) + 1) % place_.size;
   }
 
   const Call& call_;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "src/comm_id.h"
 #include "src/error.h"
 #include "src/job.h"
 #include "src/tune_file.h"
@@ -83,6 +84,12 @@ std::string debug_level(const char* name, const std::string& value) {
   bad_value(name, value, "off, error, warn, info, debug or trace");
 }
 
+// Which of them there are is known when a communicator over several hosts is made.
+std::string device_list(const char* name, const std::string& value) {
+  if (value.empty()) bad_value(name, value, "names of network devices, such as eth0,eth1");
+  return value;
+}
+
 constexpr Variable all_variables[] = {
     {"RONDO_ALGO", "auto, ring or direct",
      [](Settings& s, const std::string& value) { s.algorithm = parse_algorithm("RONDO_ALGO", value); },
@@ -128,6 +135,12 @@ constexpr Variable all_variables[] = {
     {"RONDO_STRICT", "a byte off the formula fails the call",
      [](Settings& s, const std::string& value) { s.strict = flag("RONDO_STRICT", value); },
      [](const Settings& s) { return std::string(s.strict ? "1" : "0"); }, nullptr},
+    {"RONDO_CHECK", "ranks of several hosts compare their calls",
+     [](Settings& s, const std::string& value) { s.check = flag("RONDO_CHECK", value); },
+     [](const Settings& s) { return std::string(s.check ? "1" : "0"); }, nullptr},
+    {"RONDO_NET_DEVICES", "UCX's network devices",
+     [](Settings& s, const std::string& value) { s.net_devices = device_list("RONDO_NET_DEVICES", value); },
+     [](const Settings& s) { return s.net_devices.empty() ? std::string("all") : s.net_devices; }, nullptr},
     {"RONDO_DEBUG", "what is logged to stderr",
      [](Settings& s, const std::string& value) { s.debug = debug_level("RONDO_DEBUG", value); },
      [](const Settings& s) { return s.debug; }, nullptr}};
@@ -179,6 +192,8 @@ const char* name_of(Algorithm algorithm) {
       return "slots";
     case Algorithm::staged:
       return "staged";
+    case Algorithm::hierarchy:
+      return "hierarchy";
   }
   return "?";
 }
@@ -264,6 +279,17 @@ LaunchEnvironment LaunchEnvironment::read() {
     launch.listen_fd =
         static_cast<int>(whole_number("RONDO_LISTEN_FD", *value, 3, most, "an open descriptor"));
   return launch;
+}
+
+std::optional<Endpoint> comm_id_endpoint() {
+  const auto value = value_of("RONDO_COMM_ID");
+  if (!value) return std::nullopt;
+  const char* expected = "host:port of at most 39 bytes, such as 10.0.0.1:29400: where rank 0 is to listen";
+  const auto colon = value->rfind(':');
+  if (colon == std::string::npos || colon == 0 || value->size() > 39)
+    bad_value("RONDO_COMM_ID", *value, expected);
+  const auto port = whole_number("RONDO_COMM_ID", value->substr(colon + 1), 1, 65535, expected);
+  return Endpoint{.unix_name = {}, .host = value->substr(0, colon), .port = static_cast<int>(port)};
 }
 
 }  // namespace rondo

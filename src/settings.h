@@ -15,8 +15,8 @@ namespace rondo {
 
 // A setting forces ring or direct. Direct calls are carried out in one of four ways, with the same bits:
 // beside the descriptors where they are small (slots), on memory that peers can map (windows), through memory
-// set aside for this (staged), or over streams (direct).
-enum class Algorithm { automatic, ring, direct, slots, windows, staged };
+// set aside for this (staged), or over streams (direct). Between hosts there is a hierarchy of both besides.
+enum class Algorithm { automatic, ring, direct, slots, windows, staged, hierarchy };
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 
@@ -38,7 +38,9 @@ struct Settings {
   std::size_t staged_streaming_above = this_machine().l3_bytes / 2;
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
-  std::string debug = "warn";                         // RONDO_DEBUG
+  bool check = false;          // RONDO_CHECK: ranks of several hosts compare their calls before a byte moves
+  std::string net_devices;     // RONDO_NET_DEVICES: of UCX, "a,b"; empty: all
+  std::string debug = "warn";  // RONDO_DEBUG
 
   std::map<std::string, Origin> origins;  // by variable, of those that are not standard
   std::string tune_file;                  // that RONDO_TUNE_FILE or the user's folders name, if it is there

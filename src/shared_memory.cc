@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,7 +44,8 @@ void take(const Fd& memory, std::size_t bytes) {
 
 // Takes the place of what was at `address`, in one step: there is no moment at which nothing stands there.
 void move_to(std::byte* address, void* pages, std::size_t bytes) {
-  if (::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED) return;
+  // Not by mremap(): UCX, where it is loaded, puts its own in that place, which forgets the address.
+  if (::syscall(SYS_mremap, pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) != -1) return;
   const int error = errno;
   ::munmap(pages, bytes);
   errno = error;

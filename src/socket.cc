@@ -276,4 +276,20 @@ int bound_port(const Fd& listener) {
   return ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
 }
 
+std::string local_address(const Fd& socket) {
+  Address address;
+  address.length = sizeof address.storage;
+  char text[NI_MAXHOST] = "";
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    fail_errno("getsockname");
+  if (address.storage.ss_family == AF_UNIX) return "";
+  if (::getnameinfo(address.get(), address.length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    return "";
+  const std::string mapped = "::ffff:";  // an IPv4 address, seen by an IPv6 listener
+  const std::string whole = text;
+  return whole.starts_with(mapped) ? whole.substr(mapped.size()) : whole;
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
 }  // namespace rondo

@@ -40,6 +40,10 @@ long receive_some(const Fd& socket, MutableBytes bytes);
 void send_descriptor(const Fd& socket, const Fd& descriptor, Deadline deadline);
 Fd receive_descriptor(const Fd& socket, Deadline deadline);
 
+// The address of this side of a TCP connection, as text; empty for a Unix socket.
+std::string local_address(const Fd& socket);
+bool is_loopback(const std::string& address);
+
 // The port that a listening TCP socket got, when it asked for port 0.
 int bound_port(const Fd& listener);
 

@@ -39,4 +39,9 @@ class Transport {
 // One host: streams in a shared segment.
 std::unique_ptr<Transport> make_shm_transport(std::shared_ptr<Segment> segment, int rank, int size);
 
+// Ranks of several hosts: streams to those of this one, by their places there, and the network to the others.
+struct Hosts;
+std::unique_ptr<Transport> make_mixed_transport(std::unique_ptr<Transport> local, Transport& network,
+                                                const Hosts& hosts, int rank);
+
 }  // namespace rondo

@@ -4,6 +4,7 @@
 
 #include "src/calls.h"
 #include "tests/ranks.h"
+#include "tests/test_hosts.h"
 #include "tests/typed_buffer.h"
 
 namespace rondo::test {
@@ -14,25 +15,32 @@ struct Case {
   Algorithm algorithm;
   RanksAre kind;
   std::size_t staging_bytes = Settings().staging_bytes;
+  Seating hosts = {};  // empty: one host
 };
 
 std::string name(const ::testing::TestParamInfo<Case>& info) {
   const std::size_t staging = info.param.staging_bytes;
-  return fmt::format("{}_{}_{}{}", info.param.size, name_of(info.param.algorithm),
-                     info.param.kind == RanksAre::processes ? "processes" : "threads",
-                     staging == Settings().staging_bytes ? "" : fmt::format("_staging_{}", staging));
+  return fmt::format(
+      "{}_{}_{}{}{}", info.param.size, name_of(info.param.algorithm),
+      info.param.kind == RanksAre::processes ? "processes" : "threads",
+      staging == Settings().staging_bytes ? "" : fmt::format("_staging_{}", staging),
+      info.param.hosts.empty() ? "" : fmt::format("_hosts_{}", fmt::join(info.param.hosts, "")));
 }
 
 class Collectives : public ::testing::TestWithParam<Case> {
  protected:
   void run(const std::function<void(Communicator&, Seat)>& body) {
-    run_ranks(
-        GetParam().size,
-        [&](Communicator& comm) {
-          body(comm, {comm.rank(), comm.size()});
-        },
-        options(), GetParam().kind);
+    const auto one = [&](Communicator& comm) { body(comm, {comm.rank(), comm.size()}); };
+    if (spans_hosts())
+      run_on_hosts(TestHosts::shared(hosts_of(GetParam().hosts)), GetParam().hosts, one, options());
+    else
+      run_ranks(GetParam().size, one, options(), GetParam().kind);
   }
+  void SetUp() override {
+    if (spans_hosts() && !TestHosts::obstacle().empty()) GTEST_SKIP() << TestHosts::obstacle();
+  }
+  static Algorithm expected_way(const Communicator& comm, int size);
+  static bool spans_hosts() { return !GetParam().hosts.empty(); }
   static CommunicatorOptions options() {
     CommunicatorOptions options = test_options(GetParam().algorithm);
     options.settings.staging_bytes = GetParam().staging_bytes;
@@ -190,6 +198,13 @@ TEST_P(Collectives, AllToAllTransposesBlocks) {
   });
 }
 
+Algorithm Collectives::expected_way(const Communicator& comm, int size) {
+  if (GetParam().algorithm == Algorithm::ring) return Algorithm::ring;
+  if (!spans_hosts()) return size > 1 && GetParam().staging_bytes > 0 ? Algorithm::staged : Algorithm::direct;
+  if (GetParam().algorithm == Algorithm::direct) return Algorithm::direct;
+  return comm.hosts().ranks.front().size() == 1 ? Algorithm::ring : Algorithm::hierarchy;
+}
+
 // The cases below cover what they are meant to.
 TEST_P(Collectives, GoTheWayThatTheSettingsSay) {
   run([](Communicator& comm, Seat seat) {
@@ -197,11 +212,7 @@ TEST_P(Collectives, GoTheWayThatTheSettingsSay) {
     comm.run(all_reduce_call(seat, buffer.data(), buffer.data(), 40'000, DataType::f32, {}));
     const auto rows = comm.ledger().rows();
     ASSERT_EQ(rows.size(), 1u);
-    const bool ring = GetParam().algorithm == Algorithm::ring;
-    const bool staged = seat.size > 1 && GetParam().staging_bytes > 0;
-    EXPECT_EQ(rows.begin()->first.algorithm, ring     ? Algorithm::ring
-                                             : staged ? Algorithm::staged
-                                                      : Algorithm::direct);
+    EXPECT_EQ(rows.begin()->first.algorithm, expected_way(comm, seat.size));
   });
 }
 
@@ -215,6 +226,18 @@ std::vector<Case> cases() {
   for (const std::size_t staging : {std::size_t{0}, std::size_t{4'097}})
     for (const int size : {2, 3, 7}) all.push_back({size, Algorithm::direct, RanksAre::processes, staging});
   all.push_back({3, Algorithm::direct, RanksAre::threads, 4'097});
+  const auto over_hosts = [&](Algorithm algorithm, const Seating& hosts) {
+    all.push_back(
+        {static_cast<int>(hosts.size()), algorithm, RanksAre::processes, Settings().staging_bytes, hosts});
+  };
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
+    for (const Seating& hosts : std::vector<Seating>{
+             {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 1, 1, 2, 2, 2}, {3, 1, 0, 2, 1, 3, 3}})
+      over_hosts(algorithm, hosts);
+  // Hierarchies, but for the last: its hosts are uneven.
+  for (const Seating& hosts :
+       std::vector<Seating>{{0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 2, 0, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 1, 1}})
+    over_hosts(Algorithm::automatic, hosts);
   return all;
 }
 

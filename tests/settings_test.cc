@@ -100,6 +100,13 @@ TEST(Settings, TakeAndRefuseWords) {
   }
   expect_refused("RONDO_STRICT", {"", "true", "2", "-1", " 1"}, read_settings);
   {
+    const Variable check("RONDO_CHECK", "1"), devices("RONDO_NET_DEVICES", "eth0,eth1");
+    EXPECT_TRUE(Settings::from_environment().check);
+    EXPECT_EQ(Settings::from_environment().net_devices, "eth0,eth1");
+  }
+  expect_refused("RONDO_CHECK", {"", "yes", "2"}, read_settings);
+  expect_refused("RONDO_NET_DEVICES", {""}, read_settings);
+  {
     const Variable set("RONDO_DEBUG", "trace");
     EXPECT_EQ(Settings::from_environment().debug, "trace");
   }
@@ -235,6 +242,7 @@ TEST(SettingsOfRanks, ThatDifferAreAnErrorOnEveryRank) {
   expect_disagreement("RONDO_BUFFER_BYTES", "65536", {"RONDO_BUFFER_BYTES", "131072", "65536", "rank 1"});
   expect_disagreement("RONDO_STAGING_BYTES", "4096", {"RONDO_STAGING_BYTES", "4096", "rank 1"});
   expect_disagreement("RONDO_SLICE_BYTES", "4096", {"RONDO_SLICE_BYTES", "32768", "4096", "rank 1"});
+  expect_disagreement("RONDO_CHECK", "1", {"RONDO_CHECK", "0", "1", "rank 1"});
   expect_disagreement("RONDO_ALGO", "ring", {"RONDO_ALGO", "auto", "ring", "rank 1"});
 }
 

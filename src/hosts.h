@@ -1,0 +1,31 @@
+// Which ranks share a host. A host is one kernel's one network namespace: what shared memory and sockets with
+// abstract names reach.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/process.h"
+
+namespace rondo {
+
+struct Hosts {
+  std::vector<int> of;                    // by rank: its host; numbered in the order of their first ranks
+  std::vector<std::vector<int>> ranks;    // by host, in order
+  std::vector<int> place;                 // by rank: which of its host's ranks it is
+  std::vector<std::string> descriptions;  // by rank: "rank 2 on host node7 (10.0.0.7)"
+
+  // processes and names are by rank; a name is what messages call the rank's host.
+  static Hosts group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names);
+
+  bool one() const { return ranks.size() == 1; }
+  bool together(int a, int b) const { return host(a) == host(b); }
+  int host(int rank) const { return of[static_cast<std::size_t>(rank)]; }
+  const std::vector<int>& neighbours(int rank) const { return ranks[static_cast<std::size_t>(host(rank))]; }
+  int place_of(int rank) const { return place[static_cast<std::size_t>(rank)]; }
+  const std::string& description(int rank) const { return descriptions[static_cast<std::size_t>(rank)]; }
+  // All ranks, host after host: a ring in this order enters each host once.
+  std::vector<int> ring() const;
+};
+
+}  // namespace rondo
