@@ -315,9 +315,11 @@ MeetingPlace UniqueId::meeting_place() const {
 
 MeetingPlace meeting_place(const LaunchEnvironment& launch) {
   MeetingPlace place;
-  if (launch.master_address.empty())
+  if (launch.master_address.empty()) {
     place.endpoint.unix_name =
-        fmt::format("rondo-job-{}-{:016x}", ::getuid(), std::hash<std::string>{}(launch.job));
+        fmt::format("rondo-job-{}-{:016x}", ::geteuid(), std::hash<std::string>{}(launch.job));
+    place.same_user = true;
+  }
   place.endpoint.host = launch.master_address;
   place.endpoint.port = launch.master_port;
   place.secret = secret_from(launch.secret);

@@ -100,6 +100,11 @@ struct PeerBuffers {
   std::byte* output = nullptr;
   std::shared_ptr<const MappedWindow> input_window, output_window;
 };
+// What such a call keeps its lists in, so that the next one takes no memory.
+struct WindowScratch {
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+};
 // Tells the others that this rank is done with their buffers, and returns whether all are; it is called again
 // until they are.
 using MeetAgain = std::function<bool()>;
@@ -134,7 +139,7 @@ CallWindows windows_of(const PlainCall& plain, int size);
 bool in_windows(const CallWindows& windows, CallKind kind);
 // Moves this rank's part; the ranks meet afterwards.
 void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
-                     std::span<const PeerBuffers> peers);
+                     std::span<const PeerBuffers> peers, WindowScratch& scratch);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -344,6 +344,7 @@ void Communicator::map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>&
 
 std::byte* Communicator::map_buffer(int rank, const WindowReference& reference,
                                     std::shared_ptr<const MappedWindow>& window) const {
+  window.reset();
   if (reference.number == 0) return nullptr;
   const ProcessIdentity& owner = membership_.processes[static_cast<std::size_t>(rank)];
   if (owner == membership_.processes[static_cast<std::size_t>(rank_)])

@@ -173,7 +173,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
   bool plain_at_once_;                    // whether plain calls may go without queue and memory
   std::unique_ptr<FarRanks> far_;         // null: all ranks are on this host
-  std::vector<PeerBuffers> peers_;        // of the last plain call on windows
+  std::vector<PeerBuffers> peers_;        // of the plain call under way
+  WindowScratch scratch_;
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<PendingCall>> pending_;

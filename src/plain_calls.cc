@@ -101,7 +101,8 @@ bool Communicator::soon(Condition condition) const {
 
 std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, std::uint64_t sequence) {
   map_buffers(sequence, peers_);
-  move_on_windows(plain, chunk_bytes_, place_, peers_);
+  move_on_windows(plain, chunk_bytes_, place_, peers_, scratch_);
+  peers_.clear();  // holds no window that its owner may free
   come_to_point(sequence);
   const auto met = [this, sequence] { return all_are_at_point(sequence); };
   if (!soon(met)) {

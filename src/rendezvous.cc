@@ -126,7 +126,8 @@ class Reception {
   void welcome(Lobby::Guest guest) {
     Hello hello{};
     std::memcpy(&hello, guest.greeting.data(), sizeof hello);
-    if (hello.magic != hello_magic || hello.secret != place_.secret) {
+    const bool is_stranger = place_.same_user && !is_same_user(guest.socket);
+    if (is_stranger || hello.magic != hello_magic || hello.secret != place_.secret) {
       logger().info("turned a stranger away from the start");
       return;
     }
@@ -254,6 +255,11 @@ class Alone : public Rendezvous {
 
 std::unique_ptr<Rendezvous> join(const MeetingPlace& place, int rank, int size, Deadline deadline) {
   Fd center = connect_to(place.endpoint, deadline);
+  if (place.same_user && !is_same_user(center))
+    fail(ErrorKind::invalid_usage,
+         "another user's process has taken rank 0's place at {}: set MASTER_ADDR, "
+         "MASTER_PORT and RONDO_SECRET instead",
+         place.endpoint.text());
   const Hello hello{hello_magic, rank, size, place.secret};
   Frame welcome;
   try {

@@ -29,7 +29,8 @@ Secret secret_from(const std::string& text);
 struct MeetingPlace {
   Endpoint endpoint;
   Secret secret{};
-  Fd listener;  // rank 0's, where a launcher has bound it already; else empty
+  Fd listener;             // rank 0's, where a launcher has bound it already; else empty
+  bool same_user = false;  // a Unix socket whose name is no secret: other users' processes are strangers
 };
 
 // Returns when all `size` ranks have come. Throws, naming the rank, when one does not come in time, when two

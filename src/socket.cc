@@ -267,6 +267,12 @@ Fd receive_descriptor(const Fd& socket, Deadline deadline) {
   return Fd(fd);
 }
 
+bool is_same_user(const Fd& socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
 int bound_port(const Fd& listener) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;

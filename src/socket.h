@@ -44,6 +44,9 @@ Fd receive_descriptor(const Fd& socket, Deadline deadline);
 std::string local_address(const Fd& socket);
 bool is_loopback(const std::string& address);
 
+// Whether the process at the other end of a Unix socket runs as the same user.
+bool is_same_user(const Fd& socket);
+
 // The port that a listening TCP socket got, when it asked for port 0.
 int bound_port(const Fd& listener);
 

@@ -79,11 +79,12 @@ Needs needs_of(CallKind kind, int root, int rank) {
 class AllWindows {
  public:
   AllWindows(CallKind kind, const Reduction& reduction, std::size_t all_bytes, const Place& place,
-             std::span<const PeerBuffers> peers)
+             std::span<const PeerBuffers> peers, WindowScratch& scratch)
       : reduction_(reduction),
         stores_(output_stores(kind, all_bytes, place.size, place.windows_streaming_above)),
         place_(place),
-        peers_(peers) {}
+        peers_(peers),
+        scratch_(scratch) {}
 
   // From all inputs to all outputs, or to `target` alone.
   void reduce_to_all(std::size_t from, std::size_t to, std::size_t bytes) {
@@ -110,19 +111,9 @@ class AllWindows {
   const PeerBuffers& of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
  private:
-  // Where a thread keeps what it needs from call to call, so that a call takes no memory.
-  struct Scratch {
-    std::vector<const std::byte*> sources;
-    std::vector<std::byte*> targets;
-  };
-  static Scratch& scratch() {
-    thread_local Scratch scratch;
-    return scratch;
-  }
-
   // Of all ranks, but for one that is `except`.
   std::span<std::byte* const> outputs(std::size_t offset, const std::byte* except) const {
-    auto& targets = scratch().targets;
+    auto& targets = scratch_.targets;
     targets.clear();
     for (const PeerBuffers& peer : peers_)
       if (peer.output + offset != except) targets.push_back(peer.output + offset);
@@ -130,7 +121,7 @@ class AllWindows {
   }
 
   void reduce_to(std::span<std::byte* const> targets, std::size_t from, std::size_t bytes) const {
-    auto& sources = scratch().sources;
+    auto& sources = scratch_.sources;
     sources.clear();
     for (const PeerBuffers& peer : peers_) sources.push_back(peer.input + from);
     reduce(reduction_, sources, FirstSource::input, Result::complete, Targets(targets, stores_),
@@ -151,6 +142,7 @@ class AllWindows {
   Stores stores_;
   const Place& place_;
   std::span<const PeerBuffers> peers_;  // by rank, this one too
+  WindowScratch& scratch_;
 };
 
 std::size_t offset_in(const std::byte* begin, const std::byte* data) {
@@ -163,7 +155,7 @@ class OnWindows : public Collective {
       : call_(call),
         place_(place),
         peers_(std::move(peers)),
-        windows_(call.kind, reduction_of(call, place.size), call.all_bytes(), place_, peers_),
+        windows_(call.kind, reduction_of(call, place.size), call.all_bytes(), place_, peers_, scratch_),
         meet_(std::move(meet)) {}
 
   bool step() override {
@@ -218,6 +210,7 @@ class OnWindows : public Collective {
   const Call& call_;
   Place place_;
   std::vector<PeerBuffers> peers_;
+  WindowScratch scratch_;
   AllWindows windows_;
   MeetAgain meet_;
   bool moved_ = false;
@@ -304,14 +297,14 @@ bool in_windows(const CallWindows& windows, CallKind kind) {
 }
 
 void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
-                     std::span<const PeerBuffers> peers) {
+                     std::span<const PeerBuffers> peers, WindowScratch& scratch) {
   const auto rank = static_cast<std::size_t>(place.rank);
   const std::size_t bytes = chunk_bytes[rank];
   if (bytes == 0) return;
   std::size_t before = 0;
   for (const std::size_t chunk : chunk_bytes.first(rank)) before += chunk;
   AllWindows windows(plain.kind, {plain.type, plain.op.op, plain.op.scalar, place.size},
-                     plain.all_bytes(place.size), place, peers);
+                     plain.all_bytes(place.size), place, peers, scratch);
   if (plain.kind == CallKind::all_gather)
     windows.copy_to_all(static_cast<const std::byte*>(plain.send), before, bytes);
   else if (plain.kind == CallKind::all_reduce)

@@ -5,6 +5,8 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -198,6 +200,54 @@ TEST(Rendezvous, TellsOfASecondRankZero) {
   const Fd held = listen_on(id.meeting_place().endpoint);
   const std::string text = error_message([&] { meet(id.meeting_place(), 0, 2, Deadline::after(5s)); });
   EXPECT_NE(text.find("two processes claim rank 0"), std::string::npos) << text;
+}
+
+MeetingPlace of_a_job(const char* name) {
+  MeetingPlace place;
+  place.endpoint.unix_name = name;
+  place.same_user = true;
+  return place;
+}
+
+// The name that a job of mpirun meets at is no secret.
+TEST(Rendezvous, OtherUsersAreStrangersToAJob) {
+  if (::geteuid() != 0) GTEST_SKIP() << "not root: cannot be another user";
+  constexpr uid_t nobody = 65534;
+  const auto as_nobody = [](auto body) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      if (::setuid(nobody) != 0) ::_exit(2);
+      ::_exit(body());
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  };
+  const Deadline soon = Deadline::after(std::chrono::seconds(20));
+  // Somebody else in rank 0's place.
+  const Fd held = listen_on(of_a_job("rondo-test-job-a").endpoint);
+  as_nobody([&] {
+    try {
+      meet(of_a_job("rondo-test-job-a"), 1, 2, soon);
+    } catch (const Error& error) {
+      return std::strstr(error.what(), "another user's process") == nullptr ? 1 : 0;
+    }
+    return 1;
+  });
+  // Somebody else in rank 1's: rank 0 does not take it, and goes on waiting for its own.
+  std::thread zero([&] { EXPECT_NE(meet(of_a_job("rondo-test-job-b"), 0, 2, soon), nullptr); });
+  as_nobody([&] {
+    MeetingPlace place = of_a_job("rondo-test-job-b");
+    place.same_user = false;  // it would not look itself
+    try {
+      meet(std::move(place), 1, 2, soon);
+    } catch (const Error&) {
+      return 0;
+    }
+    return 1;
+  });
+  EXPECT_NE(meet(of_a_job("rondo-test-job-b"), 1, 2, soon), nullptr);
+  zero.join();
 }
 
 TEST(Rendezvous, TellsOfANameThatDoesNotResolve) {

@@ -73,6 +73,14 @@ std::uint64_t calls_on(Communicator& comm, Algorithm algorithm) {
   return calls;
 }
 
+std::size_t window_mappings() {
+  std::size_t mappings = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    mappings += line.find("rondo-window") != std::string::npos;
+  return mappings;
+}
+
 struct Case {
   int size;
   RanksAre kind;
@@ -342,12 +350,27 @@ TEST_P(Windows, FreedMemoryIsNotTakenForNew) {
       comm.run(all_reduce_call(seat, buffer.at(0), buffer.at(0), count, DataType::f32, {}));
       buffer.expect([&](std::size_t i) { return seat.size * round + sum_of_inputs(seat.size, i); });
     }
-    std::size_t mappings = 0;
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);)
-      mappings += line.find("rondo-window") != std::string::npos;
     // Each peer's last window, and in a process of many ranks their own.
-    EXPECT_LE(mappings, 2 * static_cast<std::size_t>(seat.size));
+    EXPECT_LE(window_mappings(), 2 * static_cast<std::size_t>(seat.size));
+  });
+}
+
+// What a peer has freed goes at the next call on windows, whichever kind it is.
+TEST_P(Windows, PlainCallsKeepNoFreedWindow) {
+  if (GetParam().kind == RanksAre::threads) GTEST_SKIP() << "ranks of one process map nothing";
+  run([](Communicator& comm, Seat seat) {
+    const std::size_t count = 4'000;
+    {
+      WindowBuffer both(DataType::f32, count);
+      both.fill([](std::size_t) { return 1; });
+      comm.run(PlainCall{CallKind::all_reduce, DataType::f32, {}, both.at(0), both.at(0), count});
+      comm.run(barrier_call());
+    }
+    WindowBuffer input(DataType::f32, count * static_cast<std::size_t>(seat.size));
+    std::vector<float> mine(count);
+    for (int turn = 0; turn < 2; ++turn)
+      comm.run(PlainCall{CallKind::reduce_scatter, DataType::f32, {}, input.at(0), mine.data(), count});
+    EXPECT_LE(window_mappings(), static_cast<std::size_t>(seat.size)) << "this rank's and each peer's";
   });
 }
 
