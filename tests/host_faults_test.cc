@@ -246,6 +246,15 @@ TEST_F(HostFaults, AfterALinkWasDownForAWhileTrafficGoesOn) {
   expect_all_well();
 }
 
+TEST_F(HostFaults, LostPacketsCostTimeAndNothingElse) {
+  const TestHosts hosts(2);
+  for (const int host : {0, 1})
+    if (!hosts.lose_packets(host, 2)) GTEST_SKIP() << "nft cannot drop packets here";
+  run_on_hosts(hosts, {0, 0, 1, 1}, [](Communicator& comm) {
+    for (int call = 0; call < 20; ++call) expect_sum_of_ones(comm, 20'000);
+  });
+}
+
 TEST_F(HostFaults, ALinkThatStaysDownIsAnErrorByTheDeadline) {
   const TestHosts hosts(3);
   start(hosts, {0, 0, 1, 2}, 2s, [](Communicator& comm, Progress& progress) {

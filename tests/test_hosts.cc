@@ -167,6 +167,19 @@ void TestHosts::plug_in(int host) const {
   run_in(switch_, as_user_, fmt::format("ip link set port{} up", host));
 }
 
+bool TestHosts::lose_packets(int host, int percent) const {
+  try {
+    run_in(holders_[static_cast<std::size_t>(host)], as_user_,
+           fmt::format("nft add table inet loss && "
+                       "nft 'add chain inet loss in {{ type filter hook input priority 0; }}' && "
+                       "nft add rule inet loss in iifname eth0 numgen random mod 100 lt {} drop",
+                       percent));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 void TestHosts::remove(int host) const { run_in(switch_, as_user_, fmt::format("ip link del port{}", host)); }
 
 int hosts_of(const Seating& seating) { return 1 + *std::max_element(seating.begin(), seating.end()); }

@@ -30,6 +30,9 @@ class TestHosts {
   std::string address(int host) const;
   void unplug(int host) const;
   void plug_in(int host) const;
+  // Of the packets that come to a host, so many in a hundred are lost from now on. False: that cannot be done
+  // here.
+  bool lose_packets(int host, int percent) const;
   // As a machine that loses its power: no packet leaves it any more. Its processes are the caller's to kill.
   void remove(int host) const;
 
