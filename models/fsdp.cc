@@ -146,13 +146,16 @@ WeightView FsdpUnit::weight(std::size_t parameter) const {
 std::span<float> FsdpUnit::gradient(std::size_t parameter) {
   if (gradients_.empty()) {
     gradients_ = take_whole(MemoryKind::gradient, DataType::f32);
-    for (std::size_t p = 0; p < parameter_count(); ++p) std::ranges::fill(gradients_.floats(p), 0.0f);
+    has_gradient_.assign(parameter_count(), false);
   }
+  // One by one, so that the zeros are still in the caches when something is added to them.
+  if (!has_gradient_[parameter]) std::ranges::fill(gradients_.floats(parameter), 0.0f);
+  has_gradient_[parameter] = true;
   return gradients_.floats(parameter);
 }
 
 void FsdpUnit::reduce_gradients(const std::string& scope) {
-  gradient(0);  // a unit without any gradient takes part with zeros
+  for (std::size_t p = 0; p < parameter_count(); ++p) gradient(p);  // zeros where nothing was added
   if (types_.gradient != DataType::f32) {
     UnitBuffer rounded = take_whole(MemoryKind::gradient, types_.gradient);
     for (std::size_t p = 0; p < parameter_count(); ++p)

@@ -105,6 +105,7 @@ class FsdpUnit {
   std::unique_ptr<MemoryMeter> meter_ = std::make_unique<MemoryMeter>();  // buffers point to it
   std::vector<MeteredBuffer> shards_;                                     // by parameter
   UnitBuffer whole_, gradients_;                                          // empty where there are none
+  std::vector<bool> has_gradient_;                                        // of gradients_, by parameter
   std::vector<OptimizerState> optimizer_;
   bool unsharded_ = false;
   std::shared_ptr<PendingCall> gathering_;

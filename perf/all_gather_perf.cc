@@ -6,12 +6,12 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   const std::size_t part = place.part();
   return {part, place.before(place.ranks), part, Sizes::InPlace{place.before(place.rank), 0}};
 }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   std::vector<Expected> all;
   for (int rank = 0; rank < place.ranks; ++rank) all.push_back({place.before(rank), place.part(), rank, 0});
   return all;

@@ -6,12 +6,12 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   const std::size_t whole = place.before(place.ranks);
   return {whole, whole, place.part(), std::nullopt};
 }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   std::vector<Expected> all;
   for (int rank = 0; rank < place.ranks; ++rank)
     all.push_back({place.before(rank), place.part(), rank, place.before(place.rank)});

@@ -6,11 +6,11 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   return {place.elements, place.elements, place.elements, Sizes::InPlace{0, 0}};
 }
 
-std::vector<Expected> expected(const Place& place) { return {{0, place.elements, place.root, 0}}; }
+std::vector<Expected> expected(const Seating& place) { return {{0, place.elements, place.root, 0}}; }
 
 rondoResult_t call(const CallArguments& a) {
   return rondoBroadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);

@@ -10,7 +10,7 @@
 namespace rondo {
 
 // Where a rank stands in one measurement. `elements` is what the size on the command line comes to.
-struct Place {
+struct Seating {
   std::size_t elements;
   int rank, ranks, root;
 
@@ -51,8 +51,8 @@ struct CallArguments {
 struct Collective {
   const char* name;  // all_reduce
   bool reduces, rooted;
-  Sizes (*sizes)(const Place&);
-  std::vector<Expected> (*expected)(const Place&);
+  Sizes (*sizes)(const Seating&);
+  std::vector<Expected> (*expected)(const Seating&);
   rondoResult_t (*call)(const CallArguments&);
   double (*bus_factor)(int ranks);
 };

@@ -6,13 +6,13 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   const bool root = place.rank == place.root;
   return {place.part(), root ? place.before(place.ranks) : 0, place.part(),
           Sizes::InPlace{root ? place.before(place.rank) : 0, 0}};
 }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   std::vector<Expected> all;
   if (place.rank != place.root) return all;
   for (int rank = 0; rank < place.ranks; ++rank) all.push_back({place.before(rank), place.part(), rank, 0});

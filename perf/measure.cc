@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Place place_of(const Case& which, int rank, int ranks, int root) {
+Seating place_of(const Case& which, int rank, int ranks, int root) {
   return {static_cast<std::size_t>(which.bytes) / size_of(which.type), rank, ranks, root};
 }
 
@@ -131,7 +131,7 @@ class Bench {
   const Collective& collective_;
   const PerfOptions& options_;
   Numbers numbers_;
-  Place place_;
+  Seating place_;
   Sizes sizes_;
   std::size_t element_;
   Operator operator_;

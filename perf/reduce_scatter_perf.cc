@@ -6,12 +6,12 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   const std::size_t part = place.part();
   return {place.before(place.ranks), part, part, Sizes::InPlace{0, place.before(place.rank)}};
 }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   return {{0, place.part(), Expected::reduction, place.before(place.rank)}};
 }
 

@@ -6,13 +6,13 @@ namespace {
 
 using namespace rondo;
 
-Sizes sizes(const Place& place) {
+Sizes sizes(const Seating& place) {
   const bool root = place.rank == place.root;
   return {root ? place.before(place.ranks) : 0, place.part(), place.part(),
           Sizes::InPlace{0, root ? place.before(place.rank) : 0}};
 }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   return {{0, place.part(), place.root, place.before(place.rank)}};
 }
 

@@ -9,9 +9,9 @@ using namespace rondo;
 
 int previous(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 
-Sizes sizes(const Place& place) { return {place.elements, place.elements, place.elements, std::nullopt}; }
+Sizes sizes(const Seating& place) { return {place.elements, place.elements, place.elements, std::nullopt}; }
 
-std::vector<Expected> expected(const Place& place) {
+std::vector<Expected> expected(const Seating& place) {
   return {{0, place.elements, previous(place.rank, place.ranks), 0}};
 }
 

@@ -5,6 +5,7 @@
  *   rondoComm_t comm;
  *   rondoCommInitMPI(&comm, MPI_COMM_WORLD, NULL);
  *
+ * Ranks on several hosts: set RONDO_COMM_ID, as for rondoGetUniqueId, which this calls on rank 0.
  * A program started by mpirun that does not use MPI itself calls rondoCommInitEnv. */
 #ifndef RONDO_MPI_H_
 #define RONDO_MPI_H_
