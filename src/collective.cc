@@ -90,10 +90,12 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
   return choose_algorithm(call.kind, input_bytes, forced);
 }
 
-Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts) {
-  if (!has_ring(kind)) return Algorithm::direct;
+Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts) {
+  if (!has_ring(call.kind)) return Algorithm::direct;
   if (forced != Algorithm::automatic) return forced;
-  return has_hierarchy(kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
+  // Small calls wait for rounds, of which direct has one or two, and not for bytes.
+  if (call.all_bytes() <= most_direct_between_hosts) return Algorithm::direct;
+  return has_hierarchy(call.kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {

@@ -49,10 +49,11 @@ Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
-// Between hosts: ring, direct, or hierarchy where the hosts have as many ranks each; by the call's arguments
-// alone.
+// Between hosts: direct for small calls, else hierarchy where the hosts have as many ranks each, else ring;
+// by the call's arguments alone.
 struct Hosts;
-Algorithm choose_between_hosts(CallKind kind, Algorithm forced, const Hosts& hosts);
+Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts);
+inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;  // measured: docs/performance.md
 bool has_hierarchy(CallKind kind, const Hosts& hosts);
 
 // How a call is carried out that is too large for slots, from what all ranks know: whether the buffers that

@@ -13,6 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// How long a rank that leaves waits for ranks on other hosts to have read what it sent.
+constexpr std::chrono::milliseconds most_farewell = 30s;
+
 // The roll is called when so much of a call's time is left, or half of it.
 constexpr std::chrono::milliseconds roll_time = 5s;
 
@@ -77,10 +80,18 @@ Communicator::Communicator(Membership membership, CommunicatorOptions options)
 Communicator::~Communicator() {
   if (membership_.network) stop_listening(*this);
   if (fork_generation() == generation_)
-    leave();
+    leave_quietly();
   else  // The connections are the parent's: a child that closed them would disturb it.
       [[maybe_unused]]
     const Network* parents = membership_.network.release();
+}
+
+void Communicator::leave_quietly() {
+  try {
+    leave();
+  } catch (const std::exception& error) {
+    logger().info("{}: leaving: {}", prefix(), error.what());
+  }
 }
 
 void Communicator::leave() {
@@ -91,7 +102,8 @@ void Communicator::leave() {
     const Lock lock(mutex_);
     if (failure_told() || !far_->say_goodbye()) return;
   }
-  const Deadline deadline = Deadline::after(timeout());
+  const auto time = timeout().count() == 0 ? most_farewell : std::min(timeout(), most_farewell);
+  const Deadline deadline = Deadline::after(time);
   for (bool moved = true; !farewell_is_over(moved) && !deadline.passed();)
     if (!moved) std::this_thread::sleep_for(100us);
 }
@@ -103,12 +115,19 @@ bool Communicator::farewell_is_over(bool& moved) {
 
 void Communicator::listen() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !pending_.empty() || error_) return;
+  if (!lock || !pending_.empty()) return;
+  // After a failure too: words about it may still be on their way, and others want a farewell.
   try {
     membership_.network->progress();
   } catch (const Error& error) {
     break_off(error);
+  } catch (const std::bad_alloc&) {
+    break_off(out_of_memory());
   }
+}
+
+Error Communicator::out_of_memory() const {
+  return Error(ErrorKind::system, fmt::format("rank {} is out of memory", rank_));
 }
 
 std::string Communicator::prefix() const {
@@ -173,7 +192,7 @@ bool Communicator::progress(IfBusy if_busy) {
     } catch (const Error& error) {
       break_off(error);
     } catch (const std::bad_alloc&) {
-      break_off(Error(ErrorKind::system, fmt::format("rank {} is out of memory", rank_)));
+      break_off(out_of_memory());
     }
     moved = true;
   }
@@ -301,7 +320,7 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
 
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (far_) {
-    head.algorithm = choose_between_hosts(head.call.kind, options_.settings.algorithm, membership_.hosts);
+    head.algorithm = choose_between_hosts(head.call, options_.settings.algorithm, membership_.hosts);
     if (head.algorithm == Algorithm::hierarchy) return make_hierarchy(head.call, place_, membership_.hosts);
     return head.call.kind == CallKind::barrier ? make_message_barrier(place_)
                                                : make_collective(head.call, head.algorithm, place_);
@@ -503,6 +522,8 @@ void Communicator::check_health() {
     need_live_peers(*head);
   } catch (const Error& error) {
     break_off(error);
+  } catch (const std::bad_alloc&) {
+    break_off(out_of_memory());
   }
 }
 
@@ -577,8 +598,12 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key, Communicat
   own = {color, key, rank_, 0, UniqueId::make(), {}};
   Fd listener;
   if (far_ && color >= 0) {
-    listener = listen_on({.unix_name = {}, .host = membership_.address, .port = 0});
-    own.port = bound_port(listener);
+    try {
+      listener = listen_on({.unix_name = {}, .host = membership_.address, .port = 0});
+      own.port = bound_port(listener);
+    } catch (const Error& error) {
+      logger().warn("{}: {}", prefix(), error.what());  // the others are told by port 0
+    }
     membership_.address.copy(own.address.data(), own.address.size() - 1);
   }
   Call call;
@@ -600,6 +625,9 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key, Communicat
       std::find_if(cards.begin(), cards.end(), [&](const Card& card) { return card.rank == rank_; });
   const auto rank = static_cast<int>(mine - cards.begin());
   MeetingPlace place = cards.front().id.meeting_place();
+  if (far_ && cards.front().port == 0)
+    fail(ErrorKind::system, "{}: rank {} could not listen for the others of colour {}", prefix(),
+         cards.front().rank, color);
   if (far_) {
     place.endpoint = {.unix_name = {}, .host = cards.front().address.data(), .port = cards.front().port};
     if (rank == 0) place.listener = std::move(listener);

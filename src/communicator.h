@@ -146,6 +146,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   CallWindows& windows_at(int rank, std::uint64_t sequence) const;
   bool alike(std::uint64_t sequence, const CallDescriptor& mine) const;
   std::string prefix() const;
+  Error out_of_memory() const;
+  void leave_quietly();
 
   // Of plain calls (src/plain_calls.cc).
   struct PlainWay;

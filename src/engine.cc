@@ -43,9 +43,10 @@ class Registry {
 
   void add_listener(Communicator& communicator, void (*body)()) {
     const std::lock_guard lock(listeners_mutex_);
+    if (!has_listening_thread_) std::thread(body).detach();
+    has_listening_thread_ = true;
     listeners_.push_back(&communicator);
     listener_added_.notify_one();
-    if (!std::exchange(has_listening_thread_, true)) std::thread(body).detach();
   }
 
   // Returns when nobody uses it here any more.

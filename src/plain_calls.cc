@@ -73,7 +73,7 @@ std::shared_ptr<PendingCall> Communicator::run_or_queue(const PlainCall& plain, 
   } catch (const Error& error) {
     throw broken(error);
   } catch (const std::bad_alloc&) {
-    throw broken(Error(ErrorKind::system, fmt::format("rank {} is out of memory", rank_)));
+    throw broken(out_of_memory());
   }
 }
 

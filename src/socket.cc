@@ -1,5 +1,6 @@
 #include "src/socket.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -43,6 +44,23 @@ Address unix_address(const std::string& name) {
   return result;
 }
 
+bool is_literal(const std::string& host) {
+  in6_addr room{};
+  return ::inet_pton(AF_INET, host.c_str(), &room) == 1 || ::inet_pton(AF_INET6, host.c_str(), &room) == 1;
+}
+
+// Many systems give their own name a loopback address. Who listens under that name wants to be found by
+// other hosts, which know the name by a better one.
+void listen_everywhere_for_loopback(Address& address, const std::string& host) {
+  if (host == "localhost" || is_literal(host)) return;
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (address.storage.ss_family == AF_INET && ntohl(v4->sin_addr.s_addr) >> 24 == 127)
+    v4->sin_addr.s_addr = htonl(INADDR_ANY);
+  if (address.storage.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
+    v6->sin6_addr = in6addr_any;
+}
+
 Address tcp_address(const std::string& host, int port, bool passive) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -57,6 +75,7 @@ Address tcp_address(const std::string& host, int port, bool passive) {
   Address result;
   std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
   result.length = found->ai_addrlen;
+  if (passive) listen_everywhere_for_loopback(result, host);
   return result;
 }
 

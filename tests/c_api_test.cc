@@ -142,7 +142,7 @@ std::string ledger_of(rondoComm_t comm) {
 }
 
 TEST(CApi, RegistersMemory) {
-  with_comms([](rondoComm_t comm, int rank) {
+  with_comms([](rondoComm_t comm, int) {
     constexpr std::size_t count = 8 * 4096;
     // Whole pages, which no other thread's memory shares.
     const std::unique_ptr<float[], decltype(&std::free)> memory(
@@ -180,7 +180,7 @@ TEST(CApi, RegistersMemory) {
     expect_error(exchange(nullptr, 8, RONDO_WIN_DEFAULT), rondoInvalidArgument, "buff is null");
     expect_error(exchange(data, 0, RONDO_WIN_DEFAULT), rondoInvalidArgument, "size 0");
     expect_error(exchange(data, 8, 7), rondoInvalidArgument, "winFlags 0x7");
-    expect_error(exchange(&rank, sizeof rank, RONDO_WIN_EXCHANGE_PAGES), rondoInvalidArgument,
+    expect_error(exchange(__builtin_frame_address(0), 8, RONDO_WIN_EXCHANGE_PAGES), rondoInvalidArgument,
                  "this thread's stack");
     expect_error(rondoCommRegister(comm, data, 8, nullptr), rondoInvalidArgument,
                  "rondoCommRegister: handle is null");

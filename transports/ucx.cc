@@ -7,10 +7,12 @@
 #include <cstring>
 #include <deque>
 #include <list>
+#include <mutex>
 
 #include "src/error.h"
 #include "src/log.h"
 #include "src/network.h"
+#include "src/process.h"
 #include "transports/ucx_devices.h"
 #include "transports/ucx_library.h"
 
@@ -112,6 +114,32 @@ struct Peer {
   ucs_status_t unreachable = UCS_OK;  // why no endpoint could be made
 };
 
+// Counts the networks of this process. A child that was forked from a process which has some cannot have its
+// own: UCX's thread and descriptors are the parent's.
+class Count {
+ public:
+  Count() {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(generation_, fork_generation()) != fork_generation() && count_ > 0)
+      fail(
+          ErrorKind::invalid_usage,
+          "this process was forked from one that has communicators over several hosts: expected a process of "
+          "its own, or a parent without them");
+    ++count_;
+  }
+  ~Count() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+  }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::uint64_t generation_ = 0;
+  static inline int count_ = 0;
+};
+
 class UcxNetwork : public Network {
  public:
   UcxNetwork(int rank, int size, const std::string& devices)
@@ -133,9 +161,11 @@ class UcxNetwork : public Network {
 
   ~UcxNetwork() override {
     abandon();
-    close_all([](const Peer&) { return true; });
-    drop_unexpected();
-    if (flush(Deadline::after(closing_time))) return;
+    if (!stuck_) {
+      close_all([](const Peer&) { return true; });
+      drop_unexpected();
+      if (flush(Deadline::after(closing_time))) return;
+    }
     // UCX 1.13 ends the program when a worker ends that still waits to answer somebody's connection.
     logger().info("a connection of rank {} does not end: what UCX holds for it stays", rank_);
     [[maybe_unused]] const auto* worker = worker_.release();
@@ -183,7 +213,7 @@ class UcxNetwork : public Network {
   Traffic& traffic() override { return traffic_; }
 
   void tell(int peer, Bytes word) override {
-    if (!connect(peer)) return;
+    if (stuck_ || !connect(peer)) return;
     std::erase_if(words_out_, [](const OutgoingWord& old) { return old.request == nullptr; });
     OutgoingWord& out = words_out_.emplace_back(OutgoingWord{rank_, {word.begin(), word.end()}});
     ucp_request_param_t param{};
@@ -210,6 +240,7 @@ class UcxNetwork : public Network {
   void set_gone(int peer) override { at(peer).lost = true; }
 
   bool flush(Deadline deadline) override {
+    if (stuck_) return false;
     ucp_request_param_t param{};
     void* request = ucx().ucp_worker_flush_nbx(worker_.get(), &param);
     if (!UCS_PTR_IS_PTR(request)) return true;
@@ -227,6 +258,7 @@ class UcxNetwork : public Network {
     turn_over();
     // Sends, and receives whose data are coming in already, end with their connection.
     close_all([this](const Peer& peer) { return is_in_use(static_cast<int>(&peer - peers_.data())); });
+    for (const std::size_t index : busy_) keep_if_stuck(streams_[index].transfers);
     for (Stream& stream : streams_) stream.transfers.clear();
     busy_.clear();
   }
@@ -326,7 +358,20 @@ class UcxNetwork : public Network {
     return static_cast<ucp_tag_t>(from) << 8 | static_cast<ucp_tag_t>(channel);
   }
 
+  // A message of which a part has come cannot be called off: UCX would write the rest of it to its memory,
+  // which is the caller's again, as soon as it moved on. So this worker never does.
+  void keep_if_stuck(std::deque<Transfer>& transfers) {
+    if (std::all_of(transfers.begin(), transfers.end(), [](const Transfer& one) { return one.ended; }))
+      return;
+    static std::mutex mutex;
+    static auto& kept = *new std::list<std::deque<Transfer>>;
+    const std::lock_guard lock(mutex);
+    kept.push_back(std::move(transfers));
+    stuck_ = true;
+  }
+
   bool turn_over() {
+    if (stuck_) return false;
     constexpr int most_turns = 64;
     int turns = 0;
     while (turns < most_turns && ucx().ucp_worker_progress(worker_.get()) != 0) ++turns;
@@ -359,13 +404,17 @@ class UcxNetwork : public Network {
   }
 
   static ucs_status_t word_came(void* self, const void* header, std::size_t header_bytes, void* data,
-                                std::size_t bytes, const ucp_am_recv_param_t* param) {
+                                std::size_t bytes, const ucp_am_recv_param_t* param) noexcept {
     std::int32_t from = -1;
     // A word that says no sender, or does not come at once, is none of ours.
     if (header_bytes != sizeof from || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
     std::memcpy(&from, header, sizeof from);
     const auto* begin = static_cast<const std::byte*>(data);
-    static_cast<UcxNetwork*>(self)->words_in_.push_back({from, {begin, begin + bytes}});
+    try {
+      static_cast<UcxNetwork*>(self)->words_in_.push_back({from, {begin, begin + bytes}});
+    } catch (const std::bad_alloc&) {
+      // As if it had never come: whoever waits for it has a deadline.
+    }
     return UCS_OK;
   }
 
@@ -419,6 +468,7 @@ class UcxNetwork : public Network {
     }
   }
 
+  Count count_;
   int rank_;
   Traffic traffic_;
   std::vector<Peer> peers_;
@@ -430,6 +480,7 @@ class UcxNetwork : public Network {
   Context context_;
   Worker worker_;        // gone first: it may still write to what stands above
   int descriptor_ = -1;  // UCX's own
+  bool stuck_ = false;   // the worker must not move on
 };
 
 }  // namespace

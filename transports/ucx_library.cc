@@ -29,7 +29,31 @@ ucs_log_func_rc_t take_message(const char*, unsigned, const char*, ucs_log_level
 
 }  // namespace
 
+// UCX takes some signals when it is loaded. They are the program's.
+class SignalsBefore {
+ public:
+  SignalsBefore() {
+    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, nullptr, &at(signal));
+  }
+  ~SignalsBefore() {
+    for (int signal = 1; signal < NSIG; ++signal) {
+      struct sigaction now {};
+      if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != at(signal).sa_handler)
+        ::sigaction(signal, &at(signal), nullptr);
+    }
+  }
+  SignalsBefore(const SignalsBefore&) = delete;
+  SignalsBefore& operator=(const SignalsBefore&) = delete;
+
+ private:
+  struct sigaction& at(int signal) {
+    return actions_[static_cast<std::size_t>(signal)];
+  }
+  std::array<struct sigaction, NSIG> actions_{};
+};
+
 UcxLibrary::UcxLibrary() {
+  const SignalsBefore signals;
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     fail(ErrorKind::system,
@@ -75,7 +99,6 @@ UcxLibrary::UcxLibrary() {
   find(uct_md_close, "uct_md_close");
   find(uct_md_query_tl_resources, "uct_md_query_tl_resources");
   find(uct_release_tl_resource_list, "uct_release_tl_resource_list");
-  // They are the program's.
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(take_message);
 }
