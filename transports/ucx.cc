@@ -120,11 +120,12 @@ class Count {
  public:
   Count() {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(generation_, fork_generation()) != fork_generation() && count_ > 0)
+    if (generation_ != fork_generation() && count_ > 0)
       fail(
           ErrorKind::invalid_usage,
           "this process was forked from one that has communicators over several hosts: expected a process of "
           "its own, or a parent without them");
+    generation_ = fork_generation();
     ++count_;
   }
   ~Count() {
