@@ -52,6 +52,18 @@ void move_to(std::byte* address, void* pages, std::size_t bytes) {
   fail_memory("moving", bytes);
 }
 
+// Reads or writes all of the memory. The kernel copies, since sanitizers would stumble over what lies between
+// the heap's blocks.
+void copy_all(long call, const Fd& memory, std::span<std::byte> bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const long moved = ::syscall(call, memory.get(), bytes.data() + done, bytes.size() - done, done);
+    if (moved > 0)
+      done += static_cast<std::size_t>(moved);
+    else if (moved == 0 || errno != EINTR)
+      fail_memory("copying", bytes.size());
+  }
+}
+
 // One line of /proc/self/maps.
 struct Mapping {
   std::uintptr_t begin = 0, end = 0;
@@ -134,17 +146,16 @@ std::byte* map_shared_memory(const Fd& memory, std::size_t bytes, Pages pages) {
 Fd exchange_for_shared_pages(std::span<std::byte> pages) {
   need_private_memory(pages);
   Fd memory = make_shared_memory("rondo-window", pages.size(), pages.size());
-  std::byte* copy = map_shared_memory(memory, pages.size(), Pages::now);
-  std::memcpy(copy, pages.data(), pages.size());
-  move_to(pages.data(), copy, pages.size());
+  copy_all(SYS_pwrite64, memory, pages);
+  move_to(pages.data(), map_shared_memory(memory, pages.size(), Pages::now), pages.size());
   return memory;
 }
 
-void exchange_for_private_pages(std::span<std::byte> pages) {
+void exchange_for_private_pages(const Fd& memory, std::span<std::byte> pages) {
   void* const copy =
       ::mmap(nullptr, pages.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) fail_memory("mmap", pages.size());
-  std::memcpy(copy, pages.data(), pages.size());
+  copy_all(SYS_pread64, memory, {static_cast<std::byte*>(copy), pages.size()});
   move_to(pages.data(), copy, pages.size());
 }
 

@@ -23,7 +23,7 @@ std::byte* map_shared_memory(const Fd& memory, std::size_t bytes, Pages pages);
 // meanwhile. Throws invalid_argument unless all of it is private anonymous memory that may be written, and
 // no stack.
 Fd exchange_for_shared_pages(std::span<std::byte> pages);
-// The reverse.
-void exchange_for_private_pages(std::span<std::byte> pages);
+// The reverse, for pages that are all of `memory`.
+void exchange_for_private_pages(const Fd& memory, std::span<std::byte> pages);
 
 }  // namespace rondo

@@ -53,7 +53,7 @@ class OwnWindows {
     const auto found = find(address, Origin::exchanged);
     if (found == windows_.end())
       fail(ErrorKind::invalid_argument, "pointer {}: expected memory whose pages were exchanged", address);
-    exchange_for_private_pages({static_cast<std::byte*>(address), found->second.bytes});
+    exchange_for_private_pages(found->second.memory, {static_cast<std::byte*>(address), found->second.bytes});
     remove(found);
   }
 
