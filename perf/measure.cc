@@ -53,9 +53,7 @@ class Bench {
  public:
   Bench(Communicator& communicator, const Collective& collective, const Case& which,
         const PerfOptions& options)
-      : communicator_(communicator),
-        collective_(collective),
-        options_(options),
+      : collective_(collective),
         numbers_{which.type, which.op, collective.reduces, communicator.size()},
         place_(place_of(which, communicator.rank(), communicator.size(), options.root)),
         sizes_(collective.sizes(place_)),
@@ -127,9 +125,7 @@ class Bench {
     return expected_.emplace(source, std::move(made)).first->second;
   }
 
-  Communicator& communicator_;
   const Collective& collective_;
-  const PerfOptions& options_;
   Numbers numbers_;
   Seating place_;
   Sizes sizes_;
