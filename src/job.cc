@@ -3,28 +3,20 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <limits>
 
+#include "src/environment.h"
 #include "src/error.h"
 #include "src/process.h"
 
 namespace rondo {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+std::string variable(const char* name) { return value_of(name).value_or(""); }
 
 int number_in(const char* name, int low, int high) {
-  const std::string value = variable(name);
-  int number = 0;
-  const char* end = value.data() + value.size();
-  const auto [stopped, error] = std::from_chars(value.data(), end, number);
-  if (error != std::errc() || stopped != end || number < low || number > high)
-    fail(ErrorKind::invalid_argument, "{}=\"{}\": expected a number from {} to {}", name, value, low, high);
-  return number;
+  const std::string expected = fmt::format("a number from {} to {}", low, high);
+  return static_cast<int>(whole_number(name, variable(name), low, high, expected.c_str()));
 }
 
 // The launcher's own process on this host, to which all of its ranks here go back, through wrappers too.

@@ -7,33 +7,13 @@
 #include <limits>
 
 #include "src/comm_id.h"
+#include "src/environment.h"
 #include "src/error.h"
 #include "src/job.h"
 #include "src/tune_file.h"
 
 namespace rondo {
 namespace {
-
-std::optional<std::string> value_of(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) return std::nullopt;
-  return std::string(value);
-}
-
-[[noreturn]] void bad_value(const char* name, const std::string& value, const char* expected) {
-  fail(ErrorKind::invalid_argument, "{}=\"{}\": expected {}", name, value, expected);
-}
-
-// The whole text must be a number: no blanks, no sign, no suffix, whatever errno was before.
-long long whole_number(const char* name, const std::string& value, long long low, long long high,
-                       const char* expected) {
-  long long number = 0;
-  const char* end = value.data() + value.size();
-  const auto [stopped, error] = std::from_chars(value.data(), end, number);
-  if (error != std::errc() || stopped != end || number < low || number > high)
-    bad_value(name, value, expected);
-  return number;
-}
 
 struct ByteRange {
   long long least, most, unit;
@@ -45,17 +25,18 @@ std::string number_text(const Settings& settings) {
   return std::to_string(settings.*field);
 }
 
-std::size_t byte_count(const char* name, const std::string& value, const ByteRange& range) {
-  const long long bytes = whole_number(name, value, range.least, range.most, range.expected);
-  if (bytes % range.unit != 0) bad_value(name, value, range.expected);
-  return static_cast<std::size_t>(bytes);
-}
-
 constexpr ByteRange stream_range{64, 1 << 30, 1, "a whole number of bytes from 64 to 1073741824"};
 // A slice holds whole elements of every type.
 constexpr ByteRange slice_range{64, 1 << 30, 8, "a multiple of 8 from 64 to 1073741824 (bytes)"};
 constexpr ByteRange staging_range{0, 1 << 30, 1, "a whole number of bytes from 0 to 1073741824"};
 constexpr ByteRange threshold_range{0, 1LL << 50, 1, "a whole number of bytes from 0 to 1125899906842624"};
+
+template <std::size_t Settings::*field, const ByteRange& range>
+void take_bytes(Settings& settings, const char* name, const std::string& value) {
+  const long long bytes = whole_number(name, value, range.least, range.most, range.expected);
+  if (bytes % range.unit != 0) bad_value(name, value, range.expected);
+  settings.*field = static_cast<std::size_t>(bytes);
+}
 
 std::chrono::milliseconds seconds(const char* name, const std::string& value) {
   const char* expected = "seconds, such as 600 or 0.5, at most 1000000; 0 means never";
@@ -92,57 +73,44 @@ std::string device_list(const char* name, const std::string& value) {
 
 constexpr Variable all_variables[] = {
     {"RONDO_ALGO", "auto, ring or direct",
-     [](Settings& s, const std::string& value) { s.algorithm = parse_algorithm("RONDO_ALGO", value); },
+     [](Settings& s, const char* name, const std::string& value) {
+       s.algorithm = parse_algorithm(name, value);
+     },
      [](const Settings& s) { return std::string(name_of(s.algorithm)); }, nullptr},
-    {"RONDO_BUFFER_BYTES", "stream between two ranks",
-     [](Settings& s, const std::string& value) {
-       s.buffer_bytes = byte_count("RONDO_BUFFER_BYTES", value, stream_range);
-     },
+    {"RONDO_BUFFER_BYTES", "stream between two ranks", take_bytes<&Settings::buffer_bytes, stream_range>,
      number_text<&Settings::buffer_bytes>, nullptr},
-    {"RONDO_SLICE_BYTES", "unit of pipelining",
-     [](Settings& s, const std::string& value) {
-       s.slice_bytes = byte_count("RONDO_SLICE_BYTES", value, slice_range);
-     },
+    {"RONDO_SLICE_BYTES", "unit of pipelining", take_bytes<&Settings::slice_bytes, slice_range>,
      number_text<&Settings::slice_bytes>, nullptr},
-    {"RONDO_STAGING_BYTES", "each rank's staging area",
-     [](Settings& s, const std::string& value) {
-       s.staging_bytes = byte_count("RONDO_STAGING_BYTES", value, staging_range);
-     },
+    {"RONDO_STAGING_BYTES", "each rank's staging area", take_bytes<&Settings::staging_bytes, staging_range>,
      number_text<&Settings::staging_bytes>, &Settings::staging_bytes},
     {"RONDO_STAGED_GATHER_ABOVE", "smaller all-gathers go over streams",
-     [](Settings& s, const std::string& value) {
-       s.staged_gather_above = byte_count("RONDO_STAGED_GATHER_ABOVE", value, threshold_range);
-     },
-     number_text<&Settings::staged_gather_above>, &Settings::staged_gather_above},
+     take_bytes<&Settings::staged_gather_above, threshold_range>, number_text<&Settings::staged_gather_above>,
+     &Settings::staged_gather_above},
     {"RONDO_STAGED_REDUCE_ABOVE", "smaller reductions go over streams",
-     [](Settings& s, const std::string& value) {
-       s.staged_reduce_above = byte_count("RONDO_STAGED_REDUCE_ABOVE", value, threshold_range);
-     },
-     number_text<&Settings::staged_reduce_above>, &Settings::staged_reduce_above},
+     take_bytes<&Settings::staged_reduce_above, threshold_range>, number_text<&Settings::staged_reduce_above>,
+     &Settings::staged_reduce_above},
     {"RONDO_WINDOWS_STREAMING_ABOVE", "larger calls on windows store past the caches",
-     [](Settings& s, const std::string& value) {
-       s.windows_streaming_above = byte_count("RONDO_WINDOWS_STREAMING_ABOVE", value, threshold_range);
-     },
+     take_bytes<&Settings::windows_streaming_above, threshold_range>,
      number_text<&Settings::windows_streaming_above>, &Settings::windows_streaming_above},
     {"RONDO_STAGED_STREAMING_ABOVE", "larger staged calls store past the caches",
-     [](Settings& s, const std::string& value) {
-       s.staged_streaming_above = byte_count("RONDO_STAGED_STREAMING_ABOVE", value, threshold_range);
-     },
+     take_bytes<&Settings::staged_streaming_above, threshold_range>,
      number_text<&Settings::staged_streaming_above>, &Settings::staged_streaming_above},
     {"RONDO_TIMEOUT", "deadline of a call and of the start",
-     [](Settings& s, const std::string& value) { s.timeout = seconds("RONDO_TIMEOUT", value); }, seconds_text,
-     nullptr},
+     [](Settings& s, const char* name, const std::string& value) { s.timeout = seconds(name, value); },
+     seconds_text, nullptr},
     {"RONDO_STRICT", "a byte off the formula fails the call",
-     [](Settings& s, const std::string& value) { s.strict = flag("RONDO_STRICT", value); },
+     [](Settings& s, const char* name, const std::string& value) { s.strict = flag(name, value); },
      [](const Settings& s) { return std::string(s.strict ? "1" : "0"); }, nullptr},
     {"RONDO_CHECK", "ranks of several hosts compare their calls",
-     [](Settings& s, const std::string& value) { s.check = flag("RONDO_CHECK", value); },
+     [](Settings& s, const char* name, const std::string& value) { s.check = flag(name, value); },
      [](const Settings& s) { return std::string(s.check ? "1" : "0"); }, nullptr},
     {"RONDO_NET_DEVICES", "UCX's network devices",
-     [](Settings& s, const std::string& value) { s.net_devices = device_list("RONDO_NET_DEVICES", value); },
+     [](Settings& s, const char* name, const std::string& value) {
+       s.net_devices = device_list(name, value);
+     },
      [](const Settings& s) { return s.net_devices.empty() ? std::string("all") : s.net_devices; }, nullptr},
     {"RONDO_DEBUG", "what is logged to stderr",
-     [](Settings& s, const std::string& value) { s.debug = debug_level("RONDO_DEBUG", value); },
+     [](Settings& s, const char* name, const std::string& value) { s.debug = debug_level(name, value); },
      [](const Settings& s) { return s.debug; }, nullptr}};
 
 static_assert(std::count_if(std::begin(all_variables), std::end(all_variables),
@@ -151,7 +119,7 @@ static_assert(std::count_if(std::begin(all_variables), std::end(all_variables),
 void take_environment(Settings& settings) {
   for (const Variable& variable : all_variables)
     if (const auto value = value_of(variable.name)) {
-      variable.take(settings, *value);
+      variable.take(settings, variable.name, *value);
       settings.origins[variable.name] = Origin::environment;
     }
 }

@@ -58,7 +58,8 @@ struct Settings {
 struct Variable {
   const char* name;
   const char* meaning;
-  void (*take)(Settings& settings, const std::string& value);  // throws if it is a bad value
+  // Throws if it is a bad value; `name` stands in the message.
+  void (*take)(Settings& settings, const char* name, const std::string& value);
   std::string (*text)(const Settings& settings);
   std::size_t Settings::*tuned;  // what a tune file may set too; null: it may not
 };

@@ -110,7 +110,7 @@ std::map<std::string, std::size_t> settings_from(const Node& node) {
     settings[name] = value.number();
     try {
       Settings trial;
-      variable->take(trial, std::to_string(settings[name]));
+      variable->take(trial, variable->name, std::to_string(settings[name]));
     } catch (const Error& error) {
       value.fail_with(error.what());
     }
@@ -144,7 +144,7 @@ std::string rondo_version() { return fmt::format("{}.{}.{}", RONDO_MAJOR, RONDO_
 void TuneFile::give(Settings& to) const {
   for (const Variable& variable : variables())
     if (const auto found = settings.find(variable.name); found != settings.end()) {
-      variable.take(to, std::to_string(found->second));
+      variable.take(to, variable.name, std::to_string(found->second));
       to.origins[variable.name] = Origin::tune_file;
     }
 }
