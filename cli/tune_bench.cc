@@ -1,11 +1,7 @@
 #include "cli/tune_bench.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
-
-#include "src/error.h"
-#include "src/window.h"
 
 namespace rondo {
 namespace {
@@ -43,31 +39,12 @@ void take_slowest(Communicator& communicator, std::vector<double>& seconds) {
 
 }  // namespace
 
-void TuneBench::Free::operator()(std::byte* memory) const {
-  switch (kind) {
-    case BufferKind::malloc:
-      std::free(memory);
-      return;
-    case BufferKind::rondo:
-      free_window(memory);
-      return;
-  }
-}
-
-TuneBench::Memory TuneBench::allocate(BufferKind kind, std::size_t bytes) {
-  if (kind == BufferKind::rondo) return {static_cast<std::byte*>(allocate_window(bytes)), Free{kind}};
-  // Where malloc puts it: large blocks begin in the middle of a cache line.
-  Memory memory(static_cast<std::byte*>(std::malloc(bytes)), Free{kind});
-  if (memory == nullptr) fail(ErrorKind::system, "no memory for a buffer of {} bytes", bytes);
-  return memory;
-}
-
 TuneBench::Buffers TuneBench::make(BufferKind kind, std::size_t bytes) {
   const std::size_t whole_lines = (bytes + cache_line - 1) / cache_line * cache_line;
-  Buffers made{allocate(kind, whole_lines), allocate(kind, whole_lines)};
+  Buffers made{Buffer(whole_lines, kind), Buffer(whole_lines, kind)};
   // Numbers: some machines move zeros faster than anything else.
-  for (const Memory* memory : {&made.input, &made.output}) {
-    auto* const values = reinterpret_cast<float*>(memory->get());
+  for (const Buffer* buffer : {&made.input, &made.output}) {
+    auto* const values = reinterpret_cast<float*>(buffer->data());
     for (std::size_t i = 0; i < whole_lines / sizeof(float); ++i)
       values[i] = static_cast<float>(i % 1021) + 1;
   }
@@ -79,10 +56,10 @@ TuneBench::TuneBench(std::size_t most_bytes)
 
 double TuneBench::measure(Communicator& communicator, const TuneCase& which, Seconds time) {
   const Buffers& memory = buffers(which.buffers);
-  const PlainCall call = call_for(which, memory.input.get(), memory.output.get());
+  const PlainCall call = call_for(which, memory.input.data(), memory.output.data());
   const std::size_t input_bytes = input_bytes_of(which);
   const auto timed = [&] {
-    touch(memory.input.get(), input_bytes);
+    touch(memory.input.data(), input_bytes);
     communicator.run(PlainCall{});  // a barrier
     const auto start = Clock::now();
     communicator.run(call);

@@ -3,9 +3,8 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 
-#include "cli/buffer_kind.h"
+#include "cli/buffer.h"
 #include "src/calls.h"
 #include "src/communicator.h"
 
@@ -30,16 +29,10 @@ class TuneBench {
   double measure(Communicator& communicator, const TuneCase& which, std::chrono::duration<double> time);
 
  private:
-  struct Free {
-    BufferKind kind;
-    void operator()(std::byte* memory) const;
-  };
-  using Memory = std::unique_ptr<std::byte, Free>;
   struct Buffers {
-    Memory input, output;
+    Buffer input, output;
   };
 
-  static Memory allocate(BufferKind kind, std::size_t bytes);
   static Buffers make(BufferKind kind, std::size_t bytes);
   const Buffers& buffers(BufferKind kind) const { return kind == BufferKind::malloc ? malloc_ : rondo_; }
 

@@ -86,6 +86,14 @@ void add_types(CLI::App& app, PerfOptions& options, const Collective& collective
   if (collective.rooted) app.add_option("-r,--root", options.root, "The root")->check(CLI::NonNegativeNumber);
 }
 
+constexpr const char* memory_kinds = "malloc or rondo (rondoMemAlloc)";
+
+BufferKind parse_memory(const std::string& text) {
+  for (const BufferKind kind : {BufferKind::malloc, BufferKind::rondo})
+    if (text == name_of(kind)) return kind;
+  fail(ErrorKind::invalid_argument, "--memory {}: expected {}", text, memory_kinds);
+}
+
 }  // namespace
 
 void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& collective) {
@@ -98,7 +106,7 @@ void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& col
   add_types(app, options, collective);
   app.add_option_function<std::string>(
          "--memory", [&options](const std::string& text) { options.memory = parse_memory(text); },
-         "Where buffers come from: " + memory_kinds())
+         std::string("Where buffers come from: ") + memory_kinds)
       ->type_name("KIND");
   app.add_flag("!--out-of-place-only", options.in_place, "Leave out the measurement in place");
   app.add_option("--algo", options.algorithm, "auto, ring or direct")

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/buffer.h"
 #include "cli/bytes.h"
 #include "kernels/types.h"
-#include "perf/buffer.h"
 #include "perf/collective.h"
 
 namespace CLI {
@@ -28,7 +28,7 @@ struct PerfOptions {
   std::vector<ReduceOp> ops;
   int root = 0;
   bool blocking = true, clean = false, in_place = true;
-  MemoryKind memory = MemoryKind::malloc;
+  BufferKind memory = BufferKind::malloc;
   std::string algorithm = "auto";
   std::string json;  // a file, "-", or nothing
   double timeout = -1;
