@@ -54,8 +54,11 @@ class Device {
   // Host memory that streams copy from and to, and wait at, must be pinned before.
   virtual void pin(DeviceStream stream, std::span<std::byte> memory) = 0;
   virtual void unpin(DeviceStream stream, std::byte* memory) = 0;
+  // Where kernels find pinned memory.
+  virtual std::byte* address_of_pinned(const std::byte* memory) const = 0;
   // Between memories of any kind.
   virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  virtual void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) = 0;
   // `body` runs on a thread of the device's when the stream comes to it. It may not wait for other streams,
   // nor use the device. It never runs once the device has failed.
   virtual void call_host(DeviceStream stream, std::function<void()> body) = 0;

@@ -458,6 +458,37 @@ TEST_P(OnDevice, RanksOfOneProcessShareAStreamInAGroup) {
   });
 }
 
+// The driver is there, and nobody has called it: no pointer is its own, and it is not started.
+TEST_P(OnDevice, AProgramThatDoesNotUseItHasHostMemoryOnly) {
+  const DeviceKind kind = GetParam();
+  rondoUniqueId id;
+  expect_well(rondoGetUniqueId(&id));
+  run_processes(2, [&](int rank) {
+    const auto device = make_device(kind);
+    use_device(device.get());
+    rondoComm_t comm = nullptr;
+    expect_well(rondoCommInitRank(&comm, 2, id, rank));
+    TypedBuffer data(f32, 5000);
+    data.fill(numbers_of(rank));
+    expect_well(rondoAllReduce(data.data(), data.data(), 5000, rondoFloat32, rondoSum, comm, nullptr));
+    data.expect(sums_of(2));
+    expect_well(rondoCommDestroy(comm));
+    use_device(nullptr);
+  });
+}
+
+// CUDA's current context is a thread's own.
+TEST_P(OnDevice, AnyThreadMayCall) {
+  run(2, [](DeviceRank& one) {
+    DeviceBuffer data(one, f32, 5000);
+    data.fill(numbers_of(one.rank));
+    std::thread([&] {
+      expect_well(rondoAllReduce(data.data(), data.data(), 5000, rondoFloat32, rondoSum, one.comm, one.on()));
+    }).join();
+    data.expect(sums_of(2));
+  });
+}
+
 TEST_P(OnDevice, DeviceMemoryOnAHostStreamIsRefused) {
   run(1, [](DeviceRank& one) {
     rondoStream_t host = nullptr;
@@ -492,13 +523,13 @@ TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);
     one.device.synchronise(one.stream);
-    if (one.rank == 1) stand_in(one).refuse_copy_after(0);
+    if (one.rank == 1) stand_in(one).refuse(StandInDevice::Refused::copy);
     const rondoResult_t result =
         rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on());
     EXPECT_EQ(result, one.rank == 1 ? rondoUnhandledCudaError : rondoSuccess);
     if (one.rank == 1) {
       while (one.async_error() == rondoSuccess) std::this_thread::sleep_for(1ms);
-      stand_in(one).refuse_copy_after(-1);
+      stand_in(one).refuse(StandInDevice::Refused::nothing);
     }
     expect_end(one, rondoUnhandledCudaError);
   });

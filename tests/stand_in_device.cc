@@ -104,7 +104,7 @@ std::optional<DeviceAllocation> StandInDevice::allocation_of(const void* pointer
 }
 
 std::byte* StandInDevice::allocate(std::size_t bytes) {
-  need_whole();
+  need_willing(Refused::allocate);
   const std::size_t whole = whole_pages(std::max<std::size_t>(bytes, 1));
   return add(make_shared_memory("stand-in-device", whole, 0), whole, false);
 }
@@ -148,7 +148,7 @@ std::optional<DeviceMemoryHandle> StandInDevice::handle_of(const DeviceAllocatio
 }
 
 std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
-  need_whole();
+  need_willing(Refused::open);
   HandleContent content{};
   std::memcpy(&content, &handle, sizeof content);
   if (content.process == ::getpid())
@@ -212,11 +212,16 @@ void StandInDevice::put(DeviceStream stream, std::function<void()> work) {
 }
 
 void StandInDevice::copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (copies_left_ == 0) fail(ErrorKind::device, "stand-in: the copy is refused, as the test wants it");
-  if (copies_left_ > 0) --copies_left_;
+  need_willing(Refused::copy);
   put(stream, [target = reachable(to, bytes), source = reachable(from, bytes), bytes] {
     std::memcpy(target, source, bytes);
   });
+}
+
+std::byte* StandInDevice::address_of_pinned(const std::byte* memory) const { return reachable(memory, 1); }
+
+void StandInDevice::clear(DeviceStream stream, std::byte* memory, std::size_t bytes) {
+  put(stream, [target = reachable(memory, bytes), bytes] { std::memset(target, 0, bytes); });
 }
 
 void StandInDevice::call_host(DeviceStream stream, std::function<void()> body) {
@@ -252,6 +257,11 @@ void StandInDevice::synchronise(DeviceStream stream) {
 
 void StandInDevice::need_whole() const {
   if (broken_) fail(ErrorKind::device, "stand-in: broken down, as the test wants it");
+}
+
+void StandInDevice::need_willing(Refused what) const {
+  need_whole();
+  if (refused_ == what) fail(ErrorKind::device, "stand-in: refused, as the test wants it");
 }
 
 std::size_t StandInDevice::open_count() const {

@@ -34,6 +34,8 @@ class StandInDevice : public Device {
   void pin(DeviceStream stream, std::span<std::byte> memory) override;
   void unpin(DeviceStream stream, std::byte* memory) override;
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  std::byte* address_of_pinned(const std::byte* memory) const override;
+  void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override;
   void call_host(DeviceStream stream, std::function<void()> body) override;
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override;
   bool is_recorded(DeviceStream stream) const override;
@@ -46,8 +48,9 @@ class StandInDevice : public Device {
   void record(bool recorded) { recorded_ = recorded; }
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
-  // Copies to be put on a stream from now on, until one is refused.
-  void refuse_copy_after(int copies) { copies_left_ = copies; }
+  // What is refused from now on.
+  enum class Refused { nothing, copy, allocate, open };
+  void refuse(Refused what) { refused_ = what; }
   std::size_t open_count() const;       // memory of other processes that is open
   std::size_t allocated_bytes() const;  // by this process
 
@@ -66,6 +69,7 @@ class StandInDevice : public Device {
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
   Queue& queue_of(DeviceStream stream) const;
   void need_whole() const;
+  void need_willing(Refused what) const;
 
   mutable std::mutex mutex_;
   std::map<const std::byte*, Memory> memories_;  // by base
@@ -75,7 +79,7 @@ class StandInDevice : public Device {
   std::map<DeviceStream, std::unique_ptr<Queue>> queues_;  // null: the default stream
   std::unique_ptr<Queue> host_functions_;
   std::atomic<bool> recorded_{false}, broken_{false};
-  std::atomic<int> copies_left_{-1};  // -1: any number
+  std::atomic<Refused> refused_{Refused::nothing};
 };
 
 }  // namespace rondo::test

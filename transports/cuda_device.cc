@@ -81,9 +81,19 @@ class CudaDevice : public Device {
     const InContext context(*this, stream);
     need(cuda_.mem_host_unregister(memory), "cuMemHostUnregister");
   }
+  std::byte* address_of_pinned(const std::byte* memory) const override {
+    CUdeviceptr address = 0;
+    need(cuda_.mem_host_get_device_pointer(&address, const_cast<std::byte*>(memory), 0),
+         "cuMemHostGetDevicePointer");
+    return pointer_to(address);
+  }
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     const InContext context(*this, stream);
     need(cuda_.memcpy_async(address_of(to), address_of(from), bytes, cuda_stream(stream)), "cuMemcpyAsync");
+  }
+  void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override {
+    const InContext context(*this, stream);
+    need(cuda_.memset_d8_async(address_of(memory), 0, bytes, cuda_stream(stream)), "cuMemsetD8Async");
   }
   void call_host(DeviceStream stream, std::function<void()> body) override {
     const InContext context(*this, stream);
@@ -93,11 +103,10 @@ class CudaDevice : public Device {
   }
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override {
     const InContext context(*this, stream);
-    CUdeviceptr address = 0;
-    need(cuda_.mem_host_get_device_pointer(&address, const_cast<std::uint32_t*>(word), 0),
-         "cuMemHostGetDevicePointer");
-    need(cuda_.stream_wait_value_32(cuda_stream(stream), address, value, CU_STREAM_WAIT_VALUE_GEQ),
-         "cuStreamWaitValue32");
+    const std::byte* const address = address_of_pinned(reinterpret_cast<const std::byte*>(word));
+    need(
+        cuda_.stream_wait_value_32(cuda_stream(stream), address_of(address), value, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
   }
   bool is_recorded(DeviceStream stream) const override {
     const InContext context(*this, stream);

@@ -38,6 +38,7 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   find(cuda.mem_host_unregister, RONDO_SYMBOL(cuMemHostUnregister));
   find(cuda.mem_host_get_device_pointer, RONDO_SYMBOL(cuMemHostGetDevicePointer));
   find(cuda.memcpy_async, RONDO_SYMBOL(cuMemcpyAsync));
+  find(cuda.memset_d8_async, RONDO_SYMBOL(cuMemsetD8Async));
   find(cuda.ipc_get_mem_handle, RONDO_SYMBOL(cuIpcGetMemHandle));
   find(cuda.ipc_open_mem_handle, RONDO_SYMBOL(cuIpcOpenMemHandle));
   find(cuda.ipc_close_mem_handle, RONDO_SYMBOL(cuIpcCloseMemHandle));

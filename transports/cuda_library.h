@@ -29,6 +29,7 @@ struct CudaLibrary {
   decltype(&::cuMemHostUnregister) mem_host_unregister;
   decltype(&::cuMemHostGetDevicePointer) mem_host_get_device_pointer;
   decltype(&::cuMemcpyAsync) memcpy_async;
+  decltype(&::cuMemsetD8Async) memset_d8_async;
   decltype(&::cuIpcGetMemHandle) ipc_get_mem_handle;
   decltype(&::cuIpcOpenMemHandle) ipc_open_mem_handle;
   decltype(&::cuIpcCloseMemHandle) ipc_close_mem_handle;
