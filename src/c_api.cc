@@ -399,6 +399,8 @@ rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDat
   return at_the_edge("rondoRedOpCreatePreMulSum", [&] {
     need("op", op);
     need("scalar", scalar);
+    if (const Device* const found = device(); found != nullptr && found->allocation_of(scalar))
+      fail(ErrorKind::invalid_argument, "scalar {}: expected host memory, and it is the device's", scalar);
     CommObject& object = object_of(comm);
     CommObject::CustomOperator custom{type_of(type), 0};
     std::memcpy(&custom.scalar, scalar, size_of(custom.type));
