@@ -17,6 +17,7 @@
 #include "cli/table.h"
 #include "cli/topology.h"
 #include "src/control_groups.h"
+#include "src/device.h"
 #include "src/error.h"
 #include "src/network.h"
 #include "src/settings.h"
@@ -45,7 +46,9 @@ Rows library_rows() {
           {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                         NLOHMANN_JSON_VERSION_PATCH)},
           {"CLI11", CLI11_VERSION},
-          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"}};
+          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"},
+          {"CUDA", device() == nullptr ? "no driver here, or not built with it: host memory only"
+                                       : "a driver is here: calls on device memory go by host staging"}};
 }
 
 Json machine_json() {

@@ -66,8 +66,11 @@ class Device {
   virtual void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) = 0;
   // Whether what is put on the stream is recorded, to be run later, and again.
   virtual bool is_recorded(DeviceStream stream) const = 0;
-  // Throws if the device has failed.
-  virtual void check(DeviceStream stream) const = 0;
+  // A stream of Rondo's own, in the same context, with nothing on it: its user may destroy `stream` at any
+  // time.
+  virtual DeviceStream companion_of(DeviceStream stream) = 0;
+  // Throws if the device has failed. From any thread, also while others record.
+  virtual void check(DeviceStream companion) const = 0;
   // Waits until the stream has done all that was put on it.
   virtual void synchronise(DeviceStream stream) = 0;
 };

@@ -101,7 +101,7 @@ bool touches(const Device& device, const Call& call) {
 }
 
 DeviceCall::DeviceCall(Device& device, DeviceStream stream, std::shared_ptr<Doorbell> bell, Call& call)
-    : device_(device), stream_(stream), bell_(std::move(bell)) {
+    : device_(device), stream_(stream), companion_(device.companion_of(stream)), bell_(std::move(bell)) {
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
@@ -195,7 +195,7 @@ bool DeviceCall::has_come() {
   return true;
 }
 
-void DeviceCall::check() const { device_.check(stream_); }
+void DeviceCall::check() const { device_.check(companion_); }
 
 void DeviceCall::end(bool well) {
   well_.store(well, std::memory_order_release);

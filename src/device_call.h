@@ -58,6 +58,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   Device& device_;
   DeviceStream stream_;
+  DeviceStream companion_;
   std::shared_ptr<Doorbell> bell_;  // of the call's communicator
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done

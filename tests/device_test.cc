@@ -278,6 +278,25 @@ TEST_P(OnDevice, ManyRoundsOnOneStreamStayInOrder) {
   });
 }
 
+// Memory that is freed and allocated anew between calls, larger and smaller, at used addresses, and two
+// buffers in one allocation.
+TEST_P(OnDevice, GathersFromMemoryThatComesAndGoes) {
+  run(2, [](DeviceRank& one) {
+    const std::size_t counts[] = {1000, 30'000, 7, 200'000};
+    for (int round = 0; round < 200; ++round) {
+      const std::size_t count = counts[round % 4];
+      DeviceBuffer both(one, f32, 3 * count);
+      both.fill([&](std::size_t i) { return number(one.rank + round, i); });
+      expect_well(rondoAllGather(both.data(), both.at(count), count, rondoFloat32, one.comm, one.on()));
+      both.expect([&](std::size_t i) {
+        return i < count ? number(one.rank + round, i)
+                         : number(static_cast<int>(i / count) - 1 + round, i % count);
+      });
+    }
+    EXPECT_EQ(one.async_error(), rondoSuccess);
+  });
+}
+
 TEST_P(OnDevice, CommunicatorsInOppositeOrderOnTwoStreams) {
   run(2, [](DeviceRank& one) {
     rondoComm_t other = nullptr;

@@ -248,6 +248,7 @@ void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word
 }
 
 bool StandInDevice::is_recorded(DeviceStream) const { return recorded_; }
+DeviceStream StandInDevice::companion_of(DeviceStream) { return nullptr; }
 void StandInDevice::check(DeviceStream) const { need_whole(); }
 
 void StandInDevice::synchronise(DeviceStream stream) {

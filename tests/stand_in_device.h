@@ -39,7 +39,8 @@ class StandInDevice : public Device {
   void call_host(DeviceStream stream, std::function<void()> body) override;
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override;
   bool is_recorded(DeviceStream stream) const override;
-  void check(DeviceStream stream) const override;
+  DeviceStream companion_of(DeviceStream stream) override;
+  void check(DeviceStream companion) const override;
   void synchronise(DeviceStream stream) override;
 
   // ---- what a test may do besides ----

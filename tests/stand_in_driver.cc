@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/error.h"
@@ -44,6 +45,8 @@ std::vector<CUcontext>& contexts() {
   return all;
 }
 CUcontext current() { return contexts().empty() ? nullptr : contexts().back(); }
+
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 struct Streams {
   std::mutex mutex;
@@ -250,6 +253,10 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 CUresult cuStreamDestroy(CUstream stream) {
   return driver_call([&] {
+    {
+      const std::lock_guard lock(streams().mutex);
+      streams().context_of.erase(stream);
+    }
     stand_in().destroy_stream(stream);
     return CUDA_SUCCESS;
   });
@@ -266,10 +273,19 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
         stand_in().is_recorded(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   });
 }
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  return driver_call([&] {
+    *mode = std::exchange(capture_mode, *mode);
+    return CUDA_SUCCESS;
+  });
+}
+// As if another thread recorded a stream all the time.
 CUresult cuStreamQuery(CUstream stream) {
   return driver_call([&] {
+    if (context_of(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     stand_in().check(stream);
-    return CUDA_ERROR_NOT_READY;
+    return CUDA_SUCCESS;
   });
 }
 CUresult cuStreamSynchronize(CUstream stream) {

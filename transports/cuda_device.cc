@@ -1,6 +1,8 @@
 // CUDA's driver as a Device. Streams and memory are those of whatever CUDA the program uses: runtime and
 // driver share them.
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "src/device.h"
 #include "src/error.h"
@@ -114,11 +116,23 @@ class CudaDevice : public Device {
     need(cuda_.stream_is_capturing(cuda_stream(stream), &status), "cuStreamIsCapturing");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
-  void check(DeviceStream stream) const override {
-    // To ask the default stream would disturb a recording that is under way in another thread.
-    if (is_default(stream)) return;
-    const CUresult result = cuda_.stream_query(cuda_stream(stream));
-    if (result != CUDA_ERROR_NOT_READY) need(result, "cuStreamQuery");
+  DeviceStream companion_of(DeviceStream stream) override {
+    const InContext in_context(*this, stream);
+    CUcontext context = nullptr;
+    need(cuda_.ctx_get_current(&context), "cuCtxGetCurrent");
+    const std::lock_guard lock(mutex_);
+    CUstream& companion = companions_[context];
+    if (companion == nullptr) need(cuda_.stream_create(&companion, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    return companion;
+  }
+  // A context that has failed says so to whoever asks it anything. This thread records nothing, so what
+  // others record takes no harm.
+  void check(DeviceStream companion) const override {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    need(cuda_.thread_exchange_stream_capture_mode(&mode), "cuThreadExchangeStreamCaptureMode");
+    const CUresult result = cuda_.stream_query(cuda_stream(companion));
+    need(cuda_.thread_exchange_stream_capture_mode(&mode), "cuThreadExchangeStreamCaptureMode");
+    need(result, "cuStreamQuery");
   }
   void synchronise(DeviceStream stream) override {
     const InContext context(*this, stream);
@@ -175,6 +189,8 @@ class CudaDevice : public Device {
   }
 
   CudaLibrary cuda_;
+  std::mutex mutex_;
+  std::map<CUcontext, CUstream> companions_;
 };
 
 }  // namespace

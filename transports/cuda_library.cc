@@ -47,6 +47,7 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   find(cuda.stream_get_ctx, RONDO_SYMBOL(cuStreamGetCtx));
   find(cuda.stream_is_capturing, RONDO_SYMBOL(cuStreamIsCapturing));
   find(cuda.stream_query, RONDO_SYMBOL(cuStreamQuery));
+  find(cuda.thread_exchange_stream_capture_mode, RONDO_SYMBOL(cuThreadExchangeStreamCaptureMode));
   find(cuda.stream_synchronize, RONDO_SYMBOL(cuStreamSynchronize));
   find(cuda.stream_wait_value_32, RONDO_SYMBOL(cuStreamWaitValue32));
   find(cuda.launch_host_func, RONDO_SYMBOL(cuLaunchHostFunc));

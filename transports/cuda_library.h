@@ -38,6 +38,7 @@ struct CudaLibrary {
   decltype(&::cuStreamGetCtx) stream_get_ctx;
   decltype(&::cuStreamIsCapturing) stream_is_capturing;
   decltype(&::cuStreamQuery) stream_query;
+  decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_stream_capture_mode;
   decltype(&::cuStreamSynchronize) stream_synchronize;
   decltype(&::cuStreamWaitValue32) stream_wait_value_32;
   decltype(&::cuLaunchHostFunc) launch_host_func;
