@@ -107,14 +107,12 @@ void explain_it(const Arguments& arguments) {
     fail(ErrorKind::invalid_argument, "--root {}: expected a rank from 0 to {}", arguments.root,
          arguments.ranks - 1);
   const DataType element = type_called(type.empty() ? "f32" : type);
-  const CollectiveQuestion question{collectives.at(arguments.what),
-                                    arguments.ranks,
+  const CollectiveQuestion question{collectives.at(arguments.what), arguments.ranks,
                                     arguments.by_size ? count_from_size(arguments, element) : arguments.count,
-                                    element,
-                                    parse_algorithm("--algo", arguments.algorithm),
-                                    arguments.root,
-                                    arguments.buffers == "rondo" ? BufferKind::rondo : BufferKind::malloc,
-                                    Settings::from_environment()};
+                                    element, parse_algorithm("--algo", arguments.algorithm), arguments.root,
+                                    // What device memory is copied to is such memory.
+                                    arguments.buffers == "malloc" ? BufferKind::malloc : BufferKind::rondo,
+                                    arguments.buffers == "device", Settings::from_environment()};
   return arguments.json ? explain_collective_json(question) : explain_collective(question);
 }
 
@@ -153,8 +151,8 @@ void add_explain_command(CLI::App& app) {
       ->excludes("--count")
       ->group(collective);
   add("--buffers", arguments->buffers, "KIND",
-      "Where buffers come from: malloc, or rondo for rondoMemAlloc [malloc]")
-      ->check(quiet(CLI::IsMember({"malloc", "rondo"})))
+      "Where buffers come from: malloc, rondo for rondoMemAlloc, or device for a GPU's memory [malloc]")
+      ->check(quiet(CLI::IsMember({"malloc", "rondo", "device"})))
       ->group(collective);
   add("--algo", arguments->algorithm, "ALGO", "What to draw: ring or direct [ring]")
       ->check(quiet(CLI::IsMember({"auto", "ring", "direct"})))

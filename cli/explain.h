@@ -19,6 +19,7 @@ struct CollectiveQuestion {
   Algorithm draw;  // automatic: nobody asked for one
   int root;
   BufferKind buffers;
+  bool on_device;  // the buffers are copied to ones on the host, of the kind `buffers`, and back
   Settings settings;
 };
 

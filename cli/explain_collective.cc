@@ -116,7 +116,8 @@ class Story {
              {"count", question_.count},
              {"type", name_of(question_.type)},
              {"buffer_bytes", call_.all_bytes()},
-             {"buffers", name_of(question_.buffers)},
+             {"buffers", question_.on_device ? "device" : name_of(question_.buffers)},
+             {"memory", name_of(question_.on_device ? Memory::device_staged : Memory::host)},
              {"picked", name_of(picked_)},
              {"because", reason(question_, picked_)},
              {"way", way_.name},
@@ -135,15 +136,22 @@ class Story {
   }
 
  private:
+  const char* buffers_text() const {
+    if (question_.on_device) return "buffers on a device";
+    return question_.buffers == BufferKind::rondo ? "buffers of rondoMemAlloc" : "buffers of malloc";
+  }
+
   void print_head() const {
     fmt::print("{}{} of {} {} on {} rank{}{}, {}\n\n", paint(name_of(question_.kind), Style::bold, colour_),
                adds() ? " (sum)" : "", grouped(question_.count), name_of(question_.type), question_.ranks,
                question_.ranks == 1 ? "" : "s",
-               has_root(question_.kind) ? fmt::format(", root {}", question_.root) : "",
-               question_.buffers == BufferKind::rondo ? "buffers of rondoMemAlloc" : "buffers of malloc");
+               has_root(question_.kind) ? fmt::format(", root {}", question_.root) : "", buffers_text());
     fmt::print("  S       {} bytes: {}\n", grouped(call_.all_bytes()), meaning_of_s(question_.kind));
     fmt::print("  picked  {}: {}\n", paint(name_of(picked_), Style::green, colour_),
                reason(question_, picked_));
+    if (question_.on_device)
+      fmt::print("  memory  {}: its stream copies inputs to memory of rondoMemAlloc, and outputs back\n",
+                 paint(name_of(Memory::device_staged), Style::green, colour_));
     fmt::print("  way     {}: {}\n", paint(way_.name, Style::green, colour_), way_.reason);
     if (!way_.stores.empty()) fmt::print("  stores  {}\n", way_.stores);
     const std::string time =

@@ -169,6 +169,7 @@ Way explain_way(const CollectiveQuestion& question, const Call& call) {
 
 ExpectedTime expected_time(const CollectiveQuestion& question, const Call& call,
                            const std::optional<TuneFile>& file) {
+  if (question.on_device) return {std::nullopt, "not measured: `rondo tune` measures host memory"};
   if (!file)
     return {std::nullopt,
             question.settings.tune_file_ignored.empty()

@@ -1,6 +1,7 @@
 // The C interface: looks up handles, checks arguments, makes calls, and turns errors into result codes, here
 // only.
 #include <cstring>
+#include <limits>
 #include <map>
 #include <new>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "src/calls.h"
 #include "src/comm_id.h"
 #include "src/communicator.h"
+#include "src/device.h"
 #include "src/engine.h"
 #include "src/gather_bytes.h"
 #include "src/group.h"
@@ -43,8 +45,9 @@ Handles<rondoComm_t, CommObject>& comms() {
   static auto* const handles = new Handles<rondoComm_t, CommObject>;
   return *handles;
 }
+constexpr std::uintptr_t first_stream_handle = 16;
 Handles<rondoStream_t, Stream>& streams() {
-  static auto* const handles = new Handles<rondoStream_t, Stream>;
+  static auto* const handles = new Handles<rondoStream_t, Stream>(first_stream_handle);
   return *handles;
 }
 Handles<rondoWindow_t, Registration>& registrations() {
@@ -73,6 +76,8 @@ rondoResult_t result_of(ErrorKind kind) {
       return rondoTimeout;
     case ErrorKind::aborted:
       return rondoAborted;
+    case ErrorKind::device:
+      return rondoUnhandledCudaError;
   }
   return rondoInternalError;
 }
@@ -112,12 +117,24 @@ CommObject& object_of(rondoComm_t comm) {
 std::shared_ptr<Communicator> communicator_of(rondoComm_t comm) { return object_of(comm).communicator; }
 
 std::shared_ptr<Stream> stream_of(rondoStream_t stream) {
-  if (stream == nullptr) return nullptr;
   auto object = streams().find(stream);
   if (!object)
     fail(ErrorKind::invalid_argument, "stream {}: expected one made by rondoStreamCreate and not destroyed",
          static_cast<const void*>(stream));
   return object;
+}
+
+// Whether the handle is none of ours, by its number alone. CUDA's streams are addresses, but for the names of
+// its two default streams.
+bool is_devices(rondoStream_t stream) {
+  const auto number = reinterpret_cast<std::uintptr_t>(stream);
+  return number < first_stream_handle || number > std::numeric_limits<std::uint32_t>::max();
+}
+
+CallStream call_stream_of(rondoStream_t stream) {
+  if (stream == nullptr) return {};
+  if (is_devices(stream) && device() != nullptr) return {nullptr, stream};
+  return {stream_of(stream), nullptr};
 }
 
 DataType type_of(rondoDataType_t type) {
@@ -184,7 +201,7 @@ rondoResult_t collective(const char* function, rondoComm_t comm, rondoStream_t s
   return at_the_edge(function, [&] {
     CommObject& object = object_of(comm);
     const Seat seat{object.communicator->rank(), object.communicator->size()};
-    submit(object.communicator, make(seat, object, type_of(type)), stream_of(stream));
+    submit(object.communicator, make(seat, object, type_of(type)), call_stream_of(stream));
   });
 }
 
@@ -350,7 +367,9 @@ rondoResult_t rondoCommAbort(rondoComm_t comm) {
 rondoResult_t rondoCommGetAsyncError(rondoComm_t comm, rondoResult_t* async_error) {
   return at_the_edge("rondoCommGetAsyncError", [&] {
     need("async_error", async_error);
-    const auto error = communicator_of(comm)->error();
+    const auto communicator = communicator_of(comm);
+    auto error = communicator->error();
+    if (!error) error = communicator->take_refusal();
     *async_error = error ? result_of(error->kind()) : rondoSuccess;
     if (error) last_error() = error->what();
   });
@@ -380,6 +399,8 @@ rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDat
   return at_the_edge("rondoRedOpCreatePreMulSum", [&] {
     need("op", op);
     need("scalar", scalar);
+    if (const Device* const found = device(); found != nullptr && found->allocation_of(scalar))
+      fail(ErrorKind::invalid_argument, "scalar {}: expected host memory, and it is the device's", scalar);
     CommObject& object = object_of(comm);
     CommObject::CustomOperator custom{type_of(type), 0};
     std::memcpy(&custom.scalar, scalar, size_of(custom.type));

@@ -150,11 +150,13 @@ std::shared_ptr<PendingCall> Communicator::new_pending(Call call) {
   return pending;
 }
 
-std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after) {
+std::shared_ptr<PendingCall> Communicator::start(Call call, std::shared_ptr<PendingCall> after,
+                                                 std::shared_ptr<DeviceCall> on_device) {
   need_own_process();
   check_messages_to_self(call, rank_);
   auto pending = new_pending(std::move(call));
   pending->after = std::move(after);
+  pending->on_device = std::move(on_device);
   const Lock lock(mutex_);
   if (error_)
     fail(ErrorKind::aborted, "{}: the communicator has failed before: {}", prefix(), error_->what());
@@ -173,6 +175,11 @@ std::optional<Error> Communicator::error() {
   const Lock lock(mutex_);
   failure_told();
   return error_;
+}
+
+std::optional<Error> Communicator::take_refusal() {
+  const Lock lock(mutex_);
+  return std::exchange(refusal_, std::nullopt);
 }
 
 bool Communicator::progress(IfBusy if_busy) {
@@ -204,6 +211,7 @@ bool Communicator::progress(IfBusy if_busy) {
 bool Communicator::step(PendingCall& head) {
   if (!head.active) {
     if (head.after && !head.after->done.load(std::memory_order_acquire)) return false;
+    if (head.on_device && !head.on_device->has_come()) return false;
     activate(head);
   }
   if (!head.collective) {
@@ -426,9 +434,11 @@ void Communicator::finish(PendingCall& head) {
   if (head.error)
     ledger_.book_refused(moved);
   else
-    ledger_.book(head.scope, head.call.sizes(), head.algorithm, moved);
+    ledger_.book(head.scope, head.call.sizes(), head.algorithm, moved,
+                 head.on_device ? head.on_device->copied() : CopiedBytes{});
   moved.clear();
   if (head.sequence != 0) own_lines().completed.store(head.sequence, std::memory_order_release);
+  if (head.on_device && head.error && !refusal_) refusal_ = head.error;
   end(head, head.error);
 }
 
@@ -438,6 +448,8 @@ void Communicator::end(PendingCall& head, std::optional<Error> error) {
   head.check = nullptr;
   head.after = nullptr;  // else a long stream of failed calls would be one long chain
   head.error = std::move(error);
+  if (head.on_device) head.on_device->end(!head.error);
+  head.on_device = nullptr;
   // Releases the error and the call's output to whoever waits.
   head.done.store(true, std::memory_order_seq_cst);
   pending_.pop_front();
@@ -502,6 +514,12 @@ void Communicator::write_failure(int rank, const Error& error) {
   ring_neighbours();
 }
 
+void Communicator::tell_host_staging() {
+  if (std::exchange(host_staging_told_, true)) return;
+  logger().log(rank_ == 0 ? spdlog::level::warn : spdlog::level::info,
+               "{}: calls on device memory go by host staging: copied to the host and back", prefix());
+}
+
 void Communicator::abort() {
   need_own_process();
   const Lock lock(mutex_);
@@ -519,8 +537,9 @@ void Communicator::check_health() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || pending_.empty()) return;
   const std::shared_ptr<PendingCall> head = pending_.front();
-  if (!head->active) return;
+  if (!head->active && !head->on_device) return;
   try {
+    if (!head->active) return head->on_device->check();
     if (far_ && !head->roll_called &&
         head->deadline.left(roll_time) < std::min(roll_time, head->timeout / 2)) {
       head->roll_called = true;

@@ -14,6 +14,7 @@
 #include "src/bootstrap.h"
 #include "src/check_round.h"
 #include "src/collective.h"
+#include "src/device_call.h"
 #include "src/error.h"
 #include "src/far_ranks.h"
 #include "src/ledger.h"
@@ -27,9 +28,10 @@ class Communicator;
 struct PendingCall {
   std::shared_ptr<Communicator> communicator;
   Call call;
-  std::string scope;                   // of the ledger
-  std::chrono::milliseconds timeout;   // from when it is first in line
-  std::shared_ptr<PendingCall> after;  // the call before it on its stream; null: none
+  std::string scope;                      // of the ledger
+  std::chrono::milliseconds timeout;      // from when it is first in line
+  std::shared_ptr<PendingCall> after;     // the call before it on its stream; null: none
+  std::shared_ptr<DeviceCall> on_device;  // its place on a device's stream; null: on none
 
   // From here on the communicator's own.
   bool active = false;
@@ -65,7 +67,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool oversubscribed() const { return membership_.oversubscribed; }
 
   // Queues a call. The caller, or somebody else, then drives it (src/engine.h).
-  std::shared_ptr<PendingCall> start(Call call, std::shared_ptr<PendingCall> after = nullptr);
+  std::shared_ptr<PendingCall> start(Call call, std::shared_ptr<PendingCall> after = nullptr,
+                                     std::shared_ptr<DeviceCall> on_device = nullptr);
   // start(), and wait until it is done. Throws what went wrong.
   void run(Call call);
   // The same, without queue and memory where the call is small and nothing is under way.
@@ -81,6 +84,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Tells the others that this rank makes no more calls. The last holder's end does too.
   void leave();
   std::optional<Error> error();
+  // The first error among calls on a device's streams that left the communicator whole, once: nobody else
+  // tells of it.
+  std::optional<Error> take_refusal();
+  // Logs, once, that calls on a device's memory go by the host.
+  void tell_host_staging();
   // Throws in a forked child: the communicator is its parent's.
   void need_own_process() const;
 
@@ -95,6 +103,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::chrono::nanoseconds patience() const;
   bool idle() const;
   Doorbell& bell() const { return own_lines().bell; }
+  // The same for who may ring it when the communicator is no more.
+  std::shared_ptr<Doorbell> shared_bell() const { return {membership_.segment, &bell()}; }
   // Where a rank that waits for other hosts may poll, once arm_network() has said yes; -1: all are on this
   // one. arm_network() says no where there is something to do already.
   int network_descriptor() const;
@@ -175,14 +185,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Ledger ledger_;
   std::uint64_t sequence_;                // number of the last collective
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
-  bool plain_at_once_;                    // whether plain calls may go without queue and memory
-  std::unique_ptr<FarRanks> far_;         // null: all ranks are on this host
-  std::vector<PeerBuffers> peers_;        // of the plain call under way
+  bool host_staging_told_ = false;
+  bool plain_at_once_;              // whether plain calls may go without queue and memory
+  std::unique_ptr<FarRanks> far_;   // null: all ranks are on this host
+  std::vector<PeerBuffers> peers_;  // of the plain call under way
   WindowScratch scratch_;
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<PendingCall>> pending_;
   std::optional<Error> error_;  // set once: the communicator is of no more use
+  std::optional<Error> refusal_;
 };
 
 }  // namespace rondo

@@ -18,6 +18,7 @@ enum class ErrorKind {
   remote,            // a peer died or broke off
   timeout,           // a deadline passed
   aborted,           // the communicator was aborted or has failed before
+  device,            // a device, such as a GPU, or its driver refused something
 };
 
 class Error : public std::runtime_error {

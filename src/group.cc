@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/calls.h"
+#include "src/device_call.h"
 #include "src/engine.h"
 
 namespace rondo {
@@ -10,7 +11,7 @@ namespace {
 
 struct Batch {
   std::shared_ptr<Communicator> communicator;
-  std::shared_ptr<Stream> stream;
+  CallStream stream;
   Call call;
 };
 
@@ -33,6 +34,38 @@ void add(Batch added) {
   group().batches.push_back(std::move(added));
 }
 
+// Whether the call goes to a device's stream: where its caller put it, or because of its memory. In a group
+// that is asked of the whole batch, since ranks that differ in their memory must batch alike.
+Device* device_for(const Batch& batch) {
+  Device* const found = device();
+  if (found == nullptr || batch.stream.device != nullptr) return found;
+  if (!touches(*found, batch.call)) return nullptr;
+  if (batch.stream.host)
+    fail(ErrorKind::invalid_argument,
+         "a buffer lies in device memory, and the stream is one of rondoStreamCreate: expected a stream of "
+         "the device, or null");
+  return found;
+}
+
+bool touches(const PlainCall& plain) {
+  const Device* const found = device();
+  return found != nullptr && (found->allocation_of(plain.send) || found->allocation_of(plain.receive));
+}
+
+// A batch that was started: waited for here, or on a device's stream.
+struct Started {
+  std::shared_ptr<PendingCall> blocking;
+  std::shared_ptr<DeviceCall> on_device;
+};
+
+Started start(Batch batch) {
+  if (Device* const found = device_for(batch))
+    return {nullptr, begin_on(*found, batch.stream.device, *batch.communicator, std::move(batch.call))};
+  if (!batch.stream.host) return {batch.communicator->start(std::move(batch.call)), nullptr};
+  batch.stream.host->submit(*batch.communicator, std::move(batch.call));
+  return {};
+}
+
 }  // namespace
 
 void group_start() { ++group().depth; }
@@ -41,34 +74,39 @@ void group_end() {
   if (group().depth == 0) fail(ErrorKind::invalid_usage, "the end of a group without its start");
   if (--group().depth > 0) return;
   std::vector<std::shared_ptr<PendingCall>> blocking;
+  std::vector<std::shared_ptr<DeviceCall>> on_device;
   std::optional<Error> refused;  // the others are still waited for: their memory is the caller's
-  for (Batch& batch : std::exchange(group().batches, {})) {
+  const auto attempt = [&](auto what) {
     try {
-      if (batch.stream)
-        batch.stream->submit(*batch.communicator, std::move(batch.call));
-      else
-        blocking.push_back(batch.communicator->start(std::move(batch.call)));
+      what();
     } catch (const Error& error) {
       if (!refused) refused = error;
     }
-  }
-  if (!blocking.empty()) wait_for_all(blocking);
+  };
+  for (Batch& batch : std::exchange(group().batches, {}))
+    attempt([&] {
+      Started started = start(std::move(batch));
+      if (started.blocking) blocking.push_back(std::move(started.blocking));
+      if (started.on_device) on_device.push_back(std::move(started.on_device));
+    });
+  // Calls of several ranks of this process may stand on one stream, which is to wait for none of them before
+  // it has taken all inputs.
+  for (const auto& call : on_device) attempt([&] { call->put_copies_up(); });
+  if (!blocking.empty()) attempt([&] { wait_for_all(blocking); });
   if (refused) throw Error(*refused);
 }
 
-void submit(const std::shared_ptr<Communicator>& communicator, Call call,
-            const std::shared_ptr<Stream>& stream) {
-  if (group().depth > 0)
-    add({communicator, stream, std::move(call)});
-  else if (stream)
-    stream->submit(*communicator, std::move(call));
-  else
-    communicator->run(std::move(call));
+void submit(const std::shared_ptr<Communicator>& communicator, Call call, const CallStream& stream) {
+  Batch batch{communicator, stream, std::move(call)};
+  if (group().depth > 0) return add(std::move(batch));
+  const Started started = start(std::move(batch));
+  if (started.on_device) started.on_device->put_copies_up();
+  if (started.blocking) wait_for(*started.blocking);
 }
 
 void submit(const std::shared_ptr<Communicator>& communicator, const PlainCall& plain,
-            const std::shared_ptr<Stream>& stream) {
-  if (group().depth > 0 || stream)
+            const CallStream& stream) {
+  if (group().depth > 0 || stream.given() || touches(plain))
     submit(communicator, call_of({communicator->rank(), communicator->size()}, plain), stream);
   else
     communicator->run(plain);

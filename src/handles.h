@@ -14,9 +14,11 @@ namespace rondo {
 template <typename Handle, typename Object>
 class Handles {
  public:
+  explicit Handles(std::uintptr_t first = 1) : next_(first) {}
+
   Handle add(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
-    const std::uintptr_t number = ++last_;
+    const std::uintptr_t number = next_++;
     objects_.emplace(number, std::move(object));
     return reinterpret_cast<Handle>(number);
   }
@@ -60,7 +62,7 @@ class Handles {
   }
 
   mutable std::mutex mutex_;
-  std::uintptr_t last_ = 0;
+  std::uintptr_t next_;
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> objects_;
   std::atomic<std::uint64_t> taken_{0};
 };

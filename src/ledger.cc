@@ -160,6 +160,16 @@ void add_expected_fetched(const CallSizes& call, Algorithm algorithm, int rank, 
 
 }  // namespace
 
+const char* name_of(Memory memory) {
+  switch (memory) {
+    case Memory::host:
+      return "host";
+    case Memory::device_staged:
+      return "device, host staging";
+  }
+  return "?";
+}
+
 std::uint64_t sum_of(const ByteCounts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
@@ -186,14 +196,16 @@ const std::string& Ledger::scope() const {
   return scopes_.empty() ? none : scopes_.back();
 }
 
-void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm algorithm,
-                  const Traffic& moved) {
+void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved,
+                  const CopiedBytes& copied) {
   expected_.assign(static_cast<std::size_t>(size_), 0);
   expected_fetched_.assign(static_cast<std::size_t>(size_), 0);
   add_expected_payload(call, algorithm, rank_, size_, order_, expected_);
   add_expected_fetched(call, algorithm, rank_, size_, expected_fetched_);
-  LedgerRow& row = row_of(scope, call.kind, algorithm)->second;
+  const Memory memory = copied == CopiedBytes{} ? Memory::host : Memory::device_staged;
+  LedgerRow& row = row_of(scope, call.kind, algorithm, memory)->second;
   ++row.calls;
+  row.copied += copied;
   row.measured += moved;
   for (std::size_t peer = 0; peer < moved.fetched.size(); ++peer) {
     row.expected[peer] += expected_[peer];
@@ -202,12 +214,13 @@ void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm alg
   if (strict_) check(algorithm, moved);
 }
 
-Ledger::Rows::iterator Ledger::row_of(const std::string& scope, CallKind kind, Algorithm algorithm) {
+Ledger::Rows::iterator Ledger::row_of(const std::string& scope, CallKind kind, Algorithm algorithm,
+                                      Memory memory) {
   const auto fits = [&](const LedgerKey& key) {
-    return key.kind == kind && key.algorithm == algorithm && key.scope == scope;
+    return key.kind == kind && key.algorithm == algorithm && key.memory == memory && key.scope == scope;
   };
   if (last_ == rows_.end() || !fits(last_->first))
-    last_ = rows_.try_emplace({scope, kind, algorithm}, size_).first;
+    last_ = rows_.try_emplace({scope, kind, algorithm, memory}, size_).first;
   return last_;
 }
 
@@ -256,13 +269,16 @@ std::string Ledger::json() const {
     rows.push_back({{"scope", key.scope},
                     {"collective", name_of(key.kind)},
                     {"algorithm", name_of(key.algorithm)},
+                    {"memory", name_of(key.memory)},
                     {"calls", row.calls},
                     {"expected", sum_of(row.expected) + sum_of(row.expected_fetched)},
                     {"measured", sum_of(row.measured.of(ByteClass::payload)) + sum_of(row.measured.fetched)},
                     {"padding", sum_of(row.measured.of(ByteClass::padding))},
                     {"protocol", sum_of(row.measured.of(ByteClass::protocol))},
                     {"sent_to", row.measured.of(ByteClass::payload)},
-                    {"read_from", row.measured.fetched}});
+                    {"read_from", row.measured.fetched},
+                    {"copied_to_host", row.copied.down},
+                    {"copied_to_device", row.copied.up}});
   }
   // A scope's name is the caller's: what is not UTF-8 in it becomes a replacement character.
   return nlohmann::ordered_json{{"rank", rank_}, {"size", size_}, {"rows", rows}}.dump(

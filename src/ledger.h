@@ -31,10 +31,15 @@ struct Order {
   const Hosts* hosts;  // null: all are on one
 };
 
+// Where a call's buffers lay: in host memory, or some of them in a device's, copied to the host and back.
+enum class Memory { host, device_staged };
+const char* name_of(Memory memory);
+
 struct LedgerKey {
   std::string scope;
   CallKind kind;
   Algorithm algorithm;
+  Memory memory = Memory::host;
   friend auto operator<=>(const LedgerKey&, const LedgerKey&) = default;
 };
 
@@ -42,6 +47,7 @@ struct LedgerRow {
   std::uint64_t calls = 0;
   ByteCounts expected, expected_fetched;  // payload, by peer
   Traffic measured;                       // by peer
+  CopiedBytes copied;
 
   explicit LedgerRow(int size)
       : expected(static_cast<std::size_t>(size)), expected_fetched(expected), measured(size) {}
@@ -72,7 +78,8 @@ class Ledger {
 
   // To be called with the mutex held. Books the bytes of one finished call. In strict mode throws when
   // payload or padding differ by a byte from the formula.
-  void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved);
+  void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved,
+            const CopiedBytes& copied = {});
   // A call that was refused has moved control lines, which stand in the total and in no row. A small call's
   // input stood beside them, and nobody took it: it is no payload.
   void book_refused(const Traffic& moved);
@@ -87,7 +94,7 @@ class Ledger {
  private:
   using Rows = std::map<LedgerKey, LedgerRow>;
 
-  Rows::iterator row_of(const std::string& scope, CallKind kind, Algorithm algorithm);
+  Rows::iterator row_of(const std::string& scope, CallKind kind, Algorithm algorithm, Memory memory);
   void check(Algorithm algorithm, const Traffic& moved) const;
 
   int rank_, size_;

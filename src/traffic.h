@@ -39,4 +39,17 @@ struct Traffic {
   const ByteCounts& of(ByteClass byte_class) const { return sent[static_cast<std::size_t>(byte_class)]; }
 };
 
+// Bytes of calls on a device's memory that a stream of the device copied to host memory and back. They are no
+// payload: they stay with this rank.
+struct CopiedBytes {
+  std::uint64_t down = 0, up = 0;
+
+  CopiedBytes& operator+=(const CopiedBytes& other) {
+    down += other.down;
+    up += other.up;
+    return *this;
+  }
+  friend bool operator==(const CopiedBytes&, const CopiedBytes&) = default;
+};
+
 }  // namespace rondo

@@ -505,6 +505,11 @@ TEST(Explain, TellsTheWayAndWhy) {
   EXPECT_EQ(broadcast["picked"], "direct");
   EXPECT_HAS(broadcast["stores"].get<std::string>(), "into the caches");
   EXPECT_EQ(told({"reduce", "--buffers", "rondo"})["way"], "streams");
+  const auto device = told({"all-reduce", "--buffers", "device"});
+  EXPECT_EQ(device["memory"], "device, host staging");
+  EXPECT_EQ(device["way"], "windows");
+  EXPECT_EQ(told({"all-reduce"})["memory"], "host");
+  EXPECT_HAS(rondo({"explain", "all-reduce", "--buffers", "device"}).out, "buffers on a device");
   EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1001"}).err,
              "--size 1001: expected a multiple of 16");
   EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1X"}).err, "size \"1X\": expected a number of bytes");

@@ -471,8 +471,8 @@ TEST(Order, OppositeInAGroupCompletes) {
     for (int round = 0; round < 100; ++round) {
       std::vector<float> x(50'000, 1), y(50'000, 1);
       group_start();
-      submit(first, sum_call(*first, x, ReduceOp::sum), nullptr);
-      submit(second, sum_call(*second, y, ReduceOp::sum), nullptr);
+      submit(first, sum_call(*first, x, ReduceOp::sum), {});
+      submit(second, sum_call(*second, y, ReduceOp::sum), {});
       group_end();
       EXPECT_EQ(x[49'999] + y[49'999], 4);
     }
@@ -516,9 +516,8 @@ TEST(Messages, BothSendingFirstMeetByTheDeadlineOrInAGroup) {
         const int peer = 1 - comm.rank();
         const auto shared = comm.shared_from_this();
         group_start();
-        submit(shared, send_call(seat_of(comm), send.data(), send.size(), DataType::f32, peer), nullptr);
-        submit(shared, receive_call(seat_of(comm), receive.data(), receive.size(), DataType::f32, peer),
-               nullptr);
+        submit(shared, send_call(seat_of(comm), send.data(), send.size(), DataType::f32, peer), {});
+        submit(shared, receive_call(seat_of(comm), receive.data(), receive.size(), DataType::f32, peer), {});
         group_end();
         EXPECT_EQ(receive, std::vector<float>(1 << 18, static_cast<float>(peer)));
         EXPECT_EQ(kind_of_failure([&] {

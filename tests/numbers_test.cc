@@ -286,8 +286,8 @@ TEST(RankOrder, SumsDependNeitherOnPlaceNorOnSizeNorOnCompany) {
       std::fill(receive.begin(), receive.end(), 0.f);
       const auto shared = comm.shared_from_this();
       group_start();
-      submit(shared, all_reduce_call(seat, other.data(), fused.data(), 3, DataType::f32, {}), nullptr);
-      submit(shared, all_reduce_call(seat, send.data(), receive.data(), count, DataType::f32, {}), nullptr);
+      submit(shared, all_reduce_call(seat, other.data(), fused.data(), 3, DataType::f32, {}), {});
+      submit(shared, all_reduce_call(seat, send.data(), receive.data(), count, DataType::f32, {}), {});
       group_end();
       EXPECT_EQ(receive, std::vector<float>(count, expected)) << count << " in a group";
       EXPECT_EQ(fused, std::vector<float>(3, expected));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "kernels/half.h"
@@ -81,6 +82,9 @@ class TypedBuffer {
   TypedBuffer& operator=(const TypedBuffer&) = delete;
 
   std::byte* data() { return memory_.data() + start_; }
+  // With the sentinels.
+  std::span<std::byte> whole() { return memory_; }
+  std::size_t start() const { return start_; }
   std::byte* at(std::size_t index) { return data() + index * size_of(type_); }
   double get(std::size_t index) { return get_element(at(index), type_); }
 

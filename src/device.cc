@@ -1,0 +1,33 @@
+#include "src/device.h"
+
+#include <atomic>
+#include <mutex>
+
+namespace rondo {
+namespace {
+
+std::atomic<bool> looked{false};
+std::atomic<Device*> in_use{nullptr};
+
+void look() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (looked.load(std::memory_order_relaxed)) return;
+  // Never destroyed: streams may still be at work when the program's static objects end.
+  in_use.store(make_cuda_device().release(), std::memory_order_relaxed);
+  looked.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+Device* device() {
+  if (!looked.load(std::memory_order_acquire)) look();
+  return in_use.load(std::memory_order_relaxed);
+}
+
+void use_device(Device* other) {
+  in_use.store(other, std::memory_order_relaxed);
+  looked.store(true, std::memory_order_release);
+}
+
+}  // namespace rondo

@@ -1,0 +1,83 @@
+// A device that computes, such as a GPU, as far as Rondo uses one: memory, streams, and memory of other
+// processes. Behind it stand CUDA (transports/cuda_device.cc) and, in tests, memory and threads of the host
+// (tests/stand_in_device.h). Everything that fails throws device, naming what the device said. Safe from any
+// thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace rondo {
+
+// A stream by the device's own name: a cudaStream_t. Null: the device's default stream.
+using DeviceStream = void*;
+
+// The allocation that a pointer into a device's memory belongs to.
+struct DeviceAllocation {
+  std::byte* base;
+  std::size_t bytes;
+  std::uint64_t number;  // among this process's allocations, never used twice
+
+  bool contains(const std::byte* data) const { return data >= base && data < base + bytes; }
+};
+
+// Names an allocation to other processes of this host.
+using DeviceMemoryHandle = std::array<std::byte, 64>;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // ---- memory ----
+  // Nothing: the pointer is to host memory, or to none.
+  virtual std::optional<DeviceAllocation> allocation_of(const void* pointer) const = 0;
+  // On the calling thread's current device.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void free(std::byte* memory) = 0;
+
+  // ---- memory of other processes ----
+  // Nothing: the allocation is of a kind that cannot be told to others.
+  virtual std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) = 0;
+  // The base of the allocation, at an address of this process; to be closed before its owner frees it. A
+  // process cannot open what is its own.
+  virtual std::byte* open(const DeviceMemoryHandle& handle) = 0;
+  virtual void close(std::byte* base) = 0;
+
+  // ---- streams: none of these waits, but the last ----
+  virtual DeviceStream make_stream() = 0;
+  virtual void destroy_stream(DeviceStream stream) = 0;
+  // Host memory that streams copy from and to, and wait at, must be pinned before.
+  virtual void pin(DeviceStream stream, std::span<std::byte> memory) = 0;
+  virtual void unpin(DeviceStream stream, std::byte* memory) = 0;
+  // Where kernels find pinned memory.
+  virtual std::byte* address_of_pinned(const std::byte* memory) const = 0;
+  // Between memories of any kind.
+  virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  virtual void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) = 0;
+  // `body` runs on a thread of the device's when the stream comes to it. It may not wait for other streams,
+  // nor use the device. It never runs once the device has failed.
+  virtual void call_host(DeviceStream stream, std::function<void()> body) = 0;
+  // The stream goes on once *word >= value. The word lies in pinned memory.
+  virtual void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) = 0;
+  // Whether what is put on the stream is recorded, to be run later, and again.
+  virtual bool is_recorded(DeviceStream stream) const = 0;
+  // Throws if the device has failed.
+  virtual void check(DeviceStream stream) const = 0;
+  // Waits until the stream has done all that was put on it.
+  virtual void synchronise(DeviceStream stream) = 0;
+};
+
+// This process's device; null: there is none. Looked for once, at the first call, which starts nothing on it.
+Device* device();
+// From now on `other` is this process's device (for tests); null: none. It must outlive all calls.
+void use_device(Device* other);
+
+// CUDA; null where Rondo was built without it, or no driver is there.
+std::unique_ptr<Device> make_cuda_device();
+
+}  // namespace rondo

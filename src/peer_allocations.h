@@ -1,0 +1,100 @@
+// Memory of a device that belongs to other processes of this host: how its owner tells of it, and what of it
+// is open here.
+//
+// An allocation is known by its owner and its number, which is never used twice: memory at a used address, or
+// behind a used handle, is never taken for what was there before. The owner also tells how many of the
+// allocations it has told of are gone, so that freed memory is not held here for ever.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/device.h"
+#include "src/process.h"
+
+namespace rondo {
+
+// Where a buffer lies, as a rank tells its peers.
+struct DeviceReference {
+  std::uint64_t number;   // of the allocation; 0: the buffer is in none that can be told of
+  std::uint64_t address;  // of the buffer, for ranks in the same process
+  std::uint64_t offset;   // of the buffer in the allocation
+  std::uint64_t freed;    // allocations told of that the process knows to be gone
+  DeviceMemoryHandle handle;
+};
+
+// This process's side. Safe from any thread.
+class ToldAllocations {
+ public:
+  explicit ToldAllocations(Device& device) : device_(device) {}
+
+  // The whole buffer must lie in one allocation. Also looks, in turn, whether some of those told of before
+  // are still there: their owner frees them without a word, and another may stand at their address.
+  DeviceReference tell(const void* buffer, std::size_t bytes);
+
+ private:
+  struct Told {
+    DeviceAllocation allocation;
+    DeviceMemoryHandle handle;
+  };
+  using All = std::map<std::uint64_t, Told>;  // by number
+
+  const Told* find_or_add(const DeviceAllocation& allocation);
+  void drop_some_that_are_gone();
+  bool is_gone(const DeviceAllocation& allocation) const;
+
+  Device& device_;
+  std::mutex mutex_;
+  All told_;
+  std::uint64_t looked_at_ = 0;  // the last number that was looked at
+  std::uint64_t freed_ = 0;
+};
+
+// An allocation of another process that is open here, for as long as it is held.
+class OpenAllocation {
+ public:
+  OpenAllocation(Device& device, std::byte* base) : device_(device), base_(base) {}
+  ~OpenAllocation();
+  OpenAllocation(const OpenAllocation&) = delete;
+  OpenAllocation& operator=(const OpenAllocation&) = delete;
+  std::byte* base() const { return base_; }
+
+ private:
+  Device& device_;
+  std::byte* base_;
+};
+
+// The other side, of one communicator. Used by one thread at a time. A call holds what it uses until its
+// stream is through with it; nothing is closed before, nor by the device's own threads, which may not.
+class PeerAllocations {
+ public:
+  explicit PeerAllocations(Device& device) : device_(device) {}
+
+  // Opened once, and kept until the owner has freed something, or too many of its are open. `owner` is
+  // another process of this host. Throws device where it cannot be opened.
+  std::shared_ptr<const OpenAllocation> open(const ProcessIdentity& owner, const DeviceReference& reference);
+  // The owner has died, or is wanted no more.
+  void forget(const ProcessIdentity& owner);
+  std::size_t open_count() const;
+
+ private:
+  struct Peer {
+    ProcessIdentity process;
+    std::uint64_t freed = 0;                                              // as far as we know
+    std::map<std::uint64_t, std::shared_ptr<const OpenAllocation>> open;  // by number
+  };
+
+  Peer& peer_of(const ProcessIdentity& owner);
+  void let_go(Peer& peer);
+  void close_what_is_unused();
+
+  Device& device_;
+  std::vector<Peer> peers_;
+  std::vector<std::shared_ptr<const OpenAllocation>> let_go_;  // closed once no call holds them
+};
+
+}  // namespace rondo

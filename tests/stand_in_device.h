@@ -1,0 +1,85 @@
+// A device made of the host's memory and threads, for tests on machines without one. As on a GPU, the host
+// cannot touch its memory (it has no access to the addresses), streams are one after another and among each
+// other at once, functions of the host run on one thread for all streams, memory of other processes is opened
+// by a handle, and never what is one's own, and an address is used again as soon as it is free.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "src/device.h"
+#include "src/fd.h"
+
+namespace rondo::test {
+
+// Make it in the process that uses it: a fork does not take threads along.
+class StandInDevice : public Device {
+ public:
+  StandInDevice();
+  ~StandInDevice() override;
+
+  std::optional<DeviceAllocation> allocation_of(const void* pointer) const override;
+  std::byte* allocate(std::size_t bytes) override;
+  void free(std::byte* memory) override;
+  std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override;
+  std::byte* open(const DeviceMemoryHandle& handle) override;
+  void close(std::byte* base) override;
+
+  DeviceStream make_stream() override;
+  void destroy_stream(DeviceStream stream) override;
+  void pin(DeviceStream stream, std::span<std::byte> memory) override;
+  void unpin(DeviceStream stream, std::byte* memory) override;
+  void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  std::byte* address_of_pinned(const std::byte* memory) const override;
+  void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override;
+  void call_host(DeviceStream stream, std::function<void()> body) override;
+  void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override;
+  bool is_recorded(DeviceStream stream) const override;
+  void check(DeviceStream stream) const override;
+  void synchronise(DeviceStream stream) override;
+
+  // ---- what a test may do besides ----
+  void put(DeviceStream stream, std::function<void()> work);
+  // From now on streams record what is put on them.
+  void record(bool recorded) { recorded_ = recorded; }
+  // From now on nothing works, and what stands on streams is not run.
+  void break_down() { broken_ = true; }
+  // What is refused from now on.
+  enum class Refused { nothing, copy, allocate, open };
+  void refuse(Refused what) { refused_ = what; }
+  std::size_t open_count() const;       // memory of other processes that is open
+  std::size_t allocated_bytes() const;  // by this process
+
+ private:
+  class Queue;
+  struct Memory {
+    Fd file;
+    std::byte* alias;  // where streams read and write it
+    std::size_t bytes;
+    std::uint64_t number;
+    bool opened;  // another process's
+  };
+
+  std::byte* add(Fd file, std::size_t bytes, bool opened);
+  void remove(std::byte* base, bool opened);
+  std::byte* reachable(const std::byte* data, std::size_t bytes) const;
+  Queue& queue_of(DeviceStream stream) const;
+  void need_whole() const;
+  void need_willing(Refused what) const;
+
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Memory> memories_;  // by base
+  std::map<const std::byte*, std::size_t> pinned_;
+  std::multimap<std::size_t, std::byte*> free_addresses_;  // by bytes
+  std::uint64_t last_number_ = 0;
+  std::map<DeviceStream, std::unique_ptr<Queue>> queues_;  // null: the default stream
+  std::unique_ptr<Queue> host_functions_;
+  std::atomic<bool> recorded_{false}, broken_{false};
+  std::atomic<Refused> refused_{Refused::nothing};
+};
+
+}  // namespace rondo::test

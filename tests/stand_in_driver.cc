@@ -1,0 +1,288 @@
+// A libcuda.so.1 for machines without a GPU: the functions of CUDA's driver that Rondo uses, over the
+// stand-in device, as strict about contexts, flags and addresses as the real one, or stricter. Programs that
+// find it by LD_LIBRARY_PATH take it for a driver.
+#include <cuda.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/error.h"
+#include "tests/stand_in_device.h"
+
+// In CUDA's header these are names only.
+struct CUctx_st {
+  int device;
+};
+
+namespace {
+
+using rondo::DeviceAllocation;
+using rondo::DeviceMemoryHandle;
+using rondo::test::StandInDevice;
+
+constexpr int device_count = 2;
+
+bool initialized = false;
+
+// Never destroyed, like a driver. Made after the process was forked.
+StandInDevice& stand_in() {
+  static auto* const device = new StandInDevice;
+  return *device;
+}
+
+CUcontext primary_context(int device) {
+  static CUctx_st contexts[device_count] = {{0}, {1}};
+  return &contexts[device];
+}
+
+// Of this thread. The last one is current.
+std::vector<CUcontext>& contexts() {
+  thread_local std::vector<CUcontext> all;
+  return all;
+}
+CUcontext current() { return contexts().empty() ? nullptr : contexts().back(); }
+
+struct Streams {
+  std::mutex mutex;
+  std::map<CUstream, CUcontext> context_of;
+};
+Streams& streams() {
+  static auto* const all = new Streams;
+  return *all;
+}
+
+CUcontext context_of(CUstream stream) {
+  const std::lock_guard lock(streams().mutex);
+  const auto found = streams().context_of.find(stream);
+  return found == streams().context_of.end() ? nullptr : found->second;
+}
+
+// Pinned memory has another address on the device than on the host, as it may have.
+constexpr CUdeviceptr device_side = CUdeviceptr{1} << 62;
+
+std::byte* bytes_at(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address & ~device_side); }
+
+template <typename Body>
+CUresult driver_call(Body body) {
+  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  try {
+    return body();
+  } catch (const rondo::Error&) {
+    return CUDA_ERROR_UNKNOWN;
+  }
+}
+
+// What needs a context finds the thread's; a stream's work needs the stream's own.
+template <typename Body>
+CUresult call_in_context(Body body) {
+  return driver_call([&] { return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : body(); });
+}
+template <typename Body>
+CUresult call_on(CUstream stream, Body body) {
+  return call_in_context([&] {
+    if (stream != nullptr && context_of(stream) != current()) return CUDA_ERROR_INVALID_CONTEXT;
+    body();
+    return CUDA_SUCCESS;
+  });
+}
+
+// True if the attribute is known.
+bool set_attribute(CUpointer_attribute attribute, const std::optional<DeviceAllocation>& allocation,
+                   void* value) {
+  const auto set = [&](auto number) {
+    std::memcpy(value, &number, sizeof number);
+    return true;
+  };
+  switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return set(allocation ? unsigned{CU_MEMORYTYPE_DEVICE} : 0U);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return set(0U);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return set(allocation ? reinterpret_cast<CUdeviceptr>(allocation->base) : CUdeviceptr{0});
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return set(allocation ? allocation->bytes : std::size_t{0});
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return set(allocation ? static_cast<unsigned long long>(allocation->number) : 0ULL);
+  }
+  return false;
+}
+
+}  // namespace
+
+extern "C" {
+CUresult cuInit(unsigned) {
+  initialized = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "the stand-in's driver refuses it";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  return driver_call([&] {
+    *context = current();
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  return driver_call([&] {
+    if (!contexts().empty()) contexts().pop_back();
+    contexts().push_back(context);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+  return driver_call([&] {
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    contexts().push_back(context);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  return call_in_context([&] {
+    *context = current();
+    contexts().pop_back();
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return driver_call([&] {
+    if (device < 0 || device >= device_count) return CUDA_ERROR_INVALID_DEVICE;
+    *context = primary_context(device);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                                CUdeviceptr pointer) {
+  return driver_call([&] {
+    const auto allocation = stand_in().allocation_of(bytes_at(pointer));
+    for (unsigned i = 0; i < count; ++i)
+      if (!set_attribute(attributes[i], allocation, values[i])) return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
+  return call_in_context([&] {
+    *memory = reinterpret_cast<CUdeviceptr>(stand_in().allocate(bytes));
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemFree(CUdeviceptr memory) {
+  return call_in_context([&] {
+    stand_in().free(bytes_at(memory));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemHostRegister(void* memory, std::size_t bytes, unsigned flags) {
+  return call_in_context([&] {
+    if (flags != (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP))
+      return CUDA_ERROR_INVALID_VALUE;
+    stand_in().pin(nullptr, {static_cast<std::byte*>(memory), bytes});
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemHostUnregister(void* memory) {
+  return call_in_context([&] {
+    stand_in().unpin(nullptr, static_cast<std::byte*>(memory));
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned flags) {
+  return call_in_context([&] {
+    *address = reinterpret_cast<CUdeviceptr>(memory) | device_side;
+    return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return call_on(stream, [&] { stand_in().copy(stream, bytes_at(to), bytes_at(from), bytes); });
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, std::size_t bytes, CUstream stream) {
+  return call_on(stream, [&] {
+    if (value != 0) rondo::fail(rondo::ErrorKind::device, "stand-in: clears only");
+    stand_in().clear(stream, bytes_at(memory), bytes);
+  });
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr base) {
+  return call_in_context([&] {
+    const auto allocation = stand_in().allocation_of(bytes_at(base));
+    if (!allocation || allocation->base != bytes_at(base)) return CUDA_ERROR_INVALID_VALUE;
+    const auto made = stand_in().handle_of(*allocation);
+    std::memcpy(handle, &*made, sizeof *handle);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr* base, CUipcMemHandle handle, unsigned flags) {
+  return call_in_context([&] {
+    if (flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+    DeviceMemoryHandle theirs;
+    std::memcpy(&theirs, &handle, sizeof theirs);
+    *base = reinterpret_cast<CUdeviceptr>(stand_in().open(theirs));
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr base) {
+  return call_in_context([&] {
+    stand_in().close(bytes_at(base));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  return call_in_context([&] {
+    if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+    *stream = static_cast<CUstream>(stand_in().make_stream());
+    const std::lock_guard lock(streams().mutex);
+    streams().context_of[*stream] = current();
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  return driver_call([&] {
+    stand_in().destroy_stream(stream);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  return driver_call([&] {
+    *context = context_of(stream);
+    return *context == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  });
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  return call_on(stream, [&] {
+    *status =
+        stand_in().is_recorded(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  });
+}
+CUresult cuStreamQuery(CUstream stream) {
+  return driver_call([&] {
+    stand_in().check(stream);
+    return CUDA_ERROR_NOT_READY;
+  });
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  return call_on(stream, [&] { stand_in().synchronise(stream); });
+}
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  return call_on(stream, [&] {
+    if ((address & device_side) == 0 || flags != CU_STREAM_WAIT_VALUE_GEQ)
+      rondo::fail(rondo::ErrorKind::device, "stand-in: not a device's address of pinned memory, or not >=");
+    stand_in().wait_for_word(stream, reinterpret_cast<const std::uint32_t*>(bytes_at(address)), value);
+  });
+}
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {
+  return call_on(stream, [&] { stand_in().call_host(stream, [=] { function(argument); }); });
+}
+}

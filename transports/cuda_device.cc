@@ -1,0 +1,187 @@
+// CUDA's driver as a Device. Streams and memory are those of whatever CUDA the program uses: runtime and
+// driver share them.
+#include <cstring>
+
+#include "src/device.h"
+#include "src/error.h"
+#include "transports/cuda_library.h"
+
+namespace rondo {
+namespace {
+
+CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+std::byte* pointer_to(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(const CudaLibrary& library) : cuda_(library) {}
+
+  // One look for what calls ask at every pointer. A program that has not initialized CUDA has no such memory.
+  std::optional<DeviceAllocation> allocation_of(const void* pointer) const override {
+    unsigned type = 0, managed = 0;
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    unsigned long long number = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void* values[] = {&type, &managed, &base, &bytes, &number};
+    if (cuda_.pointer_get_attributes(std::size(attributes), attributes, values, address_of(pointer)) !=
+        CUDA_SUCCESS)
+      return std::nullopt;
+    if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return std::nullopt;
+    return DeviceAllocation{pointer_to(base), bytes, number};
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    need_context();
+    CUdeviceptr memory = 0;
+    need(cuda_.mem_alloc(&memory, bytes), "cuMemAlloc");
+    return pointer_to(memory);
+  }
+  void free(std::byte* memory) override { need(cuda_.mem_free(address_of(memory)), "cuMemFree"); }
+
+  std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override {
+    CUipcMemHandle handle;
+    // Memory of pools and of reserved ranges has no such handle.
+    if (cuda_.ipc_get_mem_handle(&handle, address_of(allocation.base)) != CUDA_SUCCESS) return std::nullopt;
+    DeviceMemoryHandle bytes;
+    static_assert(sizeof handle == sizeof bytes);
+    std::memcpy(&bytes, &handle, sizeof bytes);
+    return bytes;
+  }
+  std::byte* open(const DeviceMemoryHandle& handle) override {
+    CUipcMemHandle theirs;
+    std::memcpy(&theirs, &handle, sizeof theirs);
+    CUdeviceptr base = 0;
+    need(cuda_.ipc_open_mem_handle(&base, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+    return pointer_to(base);
+  }
+  void close(std::byte* base) override {
+    need(cuda_.ipc_close_mem_handle(address_of(base)), "cuIpcCloseMemHandle");
+  }
+
+  DeviceStream make_stream() override {
+    need_context();
+    CUstream stream = nullptr;
+    need(cuda_.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    return stream;
+  }
+  void destroy_stream(DeviceStream stream) override {
+    need(cuda_.stream_destroy(cuda_stream(stream)), "cuStreamDestroy");
+  }
+
+  void pin(DeviceStream stream, std::span<std::byte> memory) override {
+    const InContext context(*this, stream);
+    need(cuda_.mem_host_register(memory.data(), memory.size(),
+                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+         "cuMemHostRegister");
+  }
+  void unpin(DeviceStream stream, std::byte* memory) override {
+    const InContext context(*this, stream);
+    need(cuda_.mem_host_unregister(memory), "cuMemHostUnregister");
+  }
+  std::byte* address_of_pinned(const std::byte* memory) const override {
+    CUdeviceptr address = 0;
+    need(cuda_.mem_host_get_device_pointer(&address, const_cast<std::byte*>(memory), 0),
+         "cuMemHostGetDevicePointer");
+    return pointer_to(address);
+  }
+  void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    const InContext context(*this, stream);
+    need(cuda_.memcpy_async(address_of(to), address_of(from), bytes, cuda_stream(stream)), "cuMemcpyAsync");
+  }
+  void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override {
+    const InContext context(*this, stream);
+    need(cuda_.memset_d8_async(address_of(memory), 0, bytes, cuda_stream(stream)), "cuMemsetD8Async");
+  }
+  void call_host(DeviceStream stream, std::function<void()> body) override {
+    const InContext context(*this, stream);
+    auto held = std::make_unique<std::function<void()>>(std::move(body));
+    need(cuda_.launch_host_func(cuda_stream(stream), &run_and_free, held.get()), "cuLaunchHostFunc");
+    [[maybe_unused]] const auto* streams = held.release();
+  }
+  void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override {
+    const InContext context(*this, stream);
+    const std::byte* const address = address_of_pinned(reinterpret_cast<const std::byte*>(word));
+    need(
+        cuda_.stream_wait_value_32(cuda_stream(stream), address_of(address), value, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
+  }
+  bool is_recorded(DeviceStream stream) const override {
+    const InContext context(*this, stream);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    need(cuda_.stream_is_capturing(cuda_stream(stream), &status), "cuStreamIsCapturing");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+  void check(DeviceStream stream) const override {
+    // To ask the default stream would disturb a recording that is under way in another thread.
+    if (is_default(stream)) return;
+    const CUresult result = cuda_.stream_query(cuda_stream(stream));
+    if (result != CUDA_ERROR_NOT_READY) need(result, "cuStreamQuery");
+  }
+  void synchronise(DeviceStream stream) override {
+    const InContext context(*this, stream);
+    need(cuda_.stream_synchronize(cuda_stream(stream)), "cuStreamSynchronize");
+  }
+
+ private:
+  // A stream belongs to a context, which must be the thread's while something is put on the stream. A group's
+  // calls may be for several. Default streams are those of the context that the thread has.
+  class InContext {
+   public:
+    InContext(const CudaDevice& device, DeviceStream stream) : device_(device), pushed_(!is_default(stream)) {
+      if (!pushed_) return;
+      CUcontext context = nullptr;
+      device_.need(device_.cuda_.stream_get_ctx(cuda_stream(stream), &context), "cuStreamGetCtx");
+      device_.need(device_.cuda_.ctx_push_current(context), "cuCtxPushCurrent");
+    }
+    ~InContext() {
+      CUcontext context = nullptr;
+      if (pushed_) device_.cuda_.ctx_pop_current(&context);
+    }
+    InContext(const InContext&) = delete;
+    InContext& operator=(const InContext&) = delete;
+
+   private:
+    const CudaDevice& device_;
+    bool pushed_;
+  };
+
+  static CUstream cuda_stream(DeviceStream stream) { return static_cast<CUstream>(stream); }
+  static bool is_default(DeviceStream stream) {
+    return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  }
+  static void CUDA_CB run_and_free(void* held) {
+    (*std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(held)))();
+  }
+
+  void need(CUresult result, const char* function) const {
+    if (result == CUDA_SUCCESS) return;
+    const char* text = nullptr;
+    cuda_.get_error_string(result, &text);
+    fail(ErrorKind::device, "{}: {} ({})", function, text == nullptr ? "unknown" : text,
+         static_cast<int>(result));
+  }
+
+  // As the runtime does it: who has chosen no device has the first one.
+  void need_context() const {
+    CUcontext context = nullptr;
+    need(cuda_.init(0), "cuInit");
+    need(cuda_.ctx_get_current(&context), "cuCtxGetCurrent");
+    if (context != nullptr) return;
+    need(cuda_.device_primary_ctx_retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    need(cuda_.ctx_set_current(context), "cuCtxSetCurrent");
+  }
+
+  CudaLibrary cuda_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device() {
+  const auto library = CudaLibrary::load();
+  return library ? std::make_unique<CudaDevice>(*library) : nullptr;
+}
+
+}  // namespace rondo

@@ -1,0 +1,46 @@
+// CUDA's driver, loaded where it is there. It comes with the GPU's kernel module and not with a toolkit, so
+// that a program linked to it would not start elsewhere. Its own cuInit is the program's to call, through
+// whatever CUDA it uses: until then every function says "not initialized", and a program that uses no GPU is
+// none the worse, nor are the children that it forks.
+#pragma once
+
+#include <cuda.h>
+
+#include <optional>
+
+namespace rondo {
+
+// Its functions, by their own names.
+struct CudaLibrary {
+  // Nothing where there is none, or one that lacks something.
+  static std::optional<CudaLibrary> load();
+
+  decltype(&::cuInit) init;
+  decltype(&::cuGetErrorString) get_error_string;
+  decltype(&::cuCtxGetCurrent) ctx_get_current;
+  decltype(&::cuCtxPushCurrent) ctx_push_current;
+  decltype(&::cuCtxPopCurrent) ctx_pop_current;
+  decltype(&::cuCtxSetCurrent) ctx_set_current;
+  decltype(&::cuDevicePrimaryCtxRetain) device_primary_ctx_retain;
+  decltype(&::cuPointerGetAttributes) pointer_get_attributes;
+  decltype(&::cuMemAlloc) mem_alloc;
+  decltype(&::cuMemFree) mem_free;
+  decltype(&::cuMemHostRegister) mem_host_register;
+  decltype(&::cuMemHostUnregister) mem_host_unregister;
+  decltype(&::cuMemHostGetDevicePointer) mem_host_get_device_pointer;
+  decltype(&::cuMemcpyAsync) memcpy_async;
+  decltype(&::cuMemsetD8Async) memset_d8_async;
+  decltype(&::cuIpcGetMemHandle) ipc_get_mem_handle;
+  decltype(&::cuIpcOpenMemHandle) ipc_open_mem_handle;
+  decltype(&::cuIpcCloseMemHandle) ipc_close_mem_handle;
+  decltype(&::cuStreamCreate) stream_create;
+  decltype(&::cuStreamDestroy) stream_destroy;
+  decltype(&::cuStreamGetCtx) stream_get_ctx;
+  decltype(&::cuStreamIsCapturing) stream_is_capturing;
+  decltype(&::cuStreamQuery) stream_query;
+  decltype(&::cuStreamSynchronize) stream_synchronize;
+  decltype(&::cuStreamWaitValue32) stream_wait_value_32;
+  decltype(&::cuLaunchHostFunc) launch_host_func;
+};
+
+}  // namespace rondo
