@@ -60,7 +60,8 @@ class Handles {
   }
 
   mutable std::mutex mutex_;
-  std::uintptr_t last_ = 0;
+  // Not from 1 on: CUDA has given 1 and 2 as streams a meaning of their own.
+  std::uintptr_t last_ = 15;
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> objects_;
   std::atomic<std::uint64_t> taken_{0};
 };
