@@ -3,23 +3,11 @@
 #include "nccl/starts.h"
 #include "nccl/types.h"
 
-namespace rondo::nccl {
-namespace {
-
-void need_host_buffers(const void* sendbuff, const void* recvbuff) {
-  need_host_memory("sendbuff", sendbuff);
-  need_host_memory("recvbuff", recvbuff);
-}
-
-}  // namespace
-}  // namespace rondo::nccl
-
 using namespace rondo::nccl;
 
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclAllReduce", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoAllReduce(sendbuff, recvbuff, count, computed(datatype), to_rondo(op), to_rondo(comm),
                          to_rondo(stream)));
   });
@@ -28,7 +16,6 @@ ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, n
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclReduce", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoReduce(sendbuff, recvbuff, count, computed(datatype), to_rondo(op), root, to_rondo(comm),
                       to_rondo(stream)));
   });
@@ -38,7 +25,6 @@ ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recv
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream) {
   return at_the_edge("ncclReduceScatter", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoReduceScatter(sendbuff, recvbuff, recvcount, computed(datatype), to_rondo(op), to_rondo(comm),
                              to_rondo(stream)));
   });
@@ -47,7 +33,6 @@ ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recv
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclAllGather", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoAllGather(sendbuff, recvbuff, sendcount, moved(datatype), to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -55,7 +40,6 @@ ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcoun
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                            int root, ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclBroadcast", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoBroadcast(sendbuff, recvbuff, count, moved(datatype), root, to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -63,7 +47,6 @@ ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, n
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream) {
   return at_the_edge("ncclBcast", [&] {
-    need_host_memory("buff", buff);
     check(rondoBroadcast(buff, buff, count, moved(datatype), root, to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -71,7 +54,6 @@ ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int ro
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                           ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclAlltoAll", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoAlltoAll(sendbuff, recvbuff, count, moved(datatype), to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -79,7 +61,6 @@ ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, nc
 ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                         ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclGather", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoGather(sendbuff, recvbuff, count, moved(datatype), root, to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -87,7 +68,6 @@ ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, nccl
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                          int root, ncclComm_t comm, cudaStream_t stream) {
   return at_the_edge("ncclScatter", [&] {
-    need_host_buffers(sendbuff, recvbuff);
     check(rondoScatter(sendbuff, recvbuff, count, moved(datatype), root, to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -95,7 +75,6 @@ ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncc
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return at_the_edge("ncclSend", [&] {
-    need_host_memory("sendbuff", sendbuff);
     check(rondoSend(sendbuff, count, moved(datatype), peer, to_rondo(comm), to_rondo(stream)));
   });
 }
@@ -103,7 +82,6 @@ ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatyp
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return at_the_edge("ncclRecv", [&] {
-    need_host_memory("recvbuff", recvbuff);
     check(rondoRecv(recvbuff, count, moved(datatype), peer, to_rondo(comm), to_rondo(stream)));
   });
 }

@@ -68,7 +68,7 @@ TEST(NcclDevices, AreThoseOfTheList) {
 }
 
 // Last, since a driver that is loaded once stays.
-TEST(NcclWithADriver, KnowsDevicesAndRefusesTheirMemory) {
+TEST(NcclWithADriver, KnowsDevicesAndReadsNoScalarFromThem) {
   void* const driver = ::dlopen(FAKE_CUDA_DRIVER, RTLD_NOW);
   ASSERT_NE(driver, nullptr) << ::dlerror();
   auto* const on_device = static_cast<float*>(::dlsym(driver, "fake_device_memory"));
@@ -83,11 +83,8 @@ TEST(NcclWithADriver, KnowsDevicesAndRefusesTheirMemory) {
 
   float value = 2;
   ncclRedOp_t op;
-  expect_refused(ncclAllReduce(&value, on_device, 1, ncclFloat32, ncclSum, comm, nullptr),
-                 "ncclAllReduce: not offered by Rondo: recvbuff 0x");
-  expect_refused(ncclAllGather(on_device, &value, 1, ncclFloat32, comm, nullptr), "sendbuff 0x");
-  expect_refused(ncclBcast(on_device + 3, 1, ncclFloat32, 0, comm, nullptr), "is memory of a CUDA device");
-  expect_refused(ncclRedOpCreatePreMulSum(&op, on_device, ncclFloat32, ncclScalarDevice, comm), "scalar 0x");
+  expect_refused(ncclRedOpCreatePreMulSum(&op, on_device, ncclFloat32, ncclScalarDevice, comm),
+                 "is memory of a CUDA device");
   EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
