@@ -400,7 +400,7 @@ TEST_P(DeviceCollective, CallsOfAllKindsFollowOneAnother) {
 
 TEST_P(DeviceCollective, ManySmallCallsReuseTheAreas) {
   std::vector<Case> calls;
-  for (unsigned n = 0; n < 150; ++n) {
+  for (unsigned n = 0; n < 100; ++n) {
     const KindAndWay one = all_kinds_and_ways()[n % 4 == 3 ? n % all_kinds_and_ways().size() : 0];
     calls.push_back(
         {one.kind, one.way, DataType::f32, ReduceOp::sum, 1 + n % 5, size(), 1 + static_cast<int>(n % 2)});
@@ -420,7 +420,7 @@ std::string name_of_ranks(const ::testing::TestParamInfo<std::tuple<int, RanksAr
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceCollective,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 5, 8),
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 8),
                                             ::testing::Values(RanksAre::processes, RanksAre::threads)),
                          name_of_ranks);
 
@@ -570,13 +570,7 @@ TEST(DeviceRounds, GoOnWhenTheirNumberOverflowsThreads) {
   const WorldMemory memory(size, small_sizes(size));
   const World world = memory.map();
   Case one{CollectiveKind::all_reduce, Way::staged, DataType::i32, ReduceOp::sum, 5, size};
-  for (int rank = 0; rank < size; ++rank) {
-    device::BlockFlags& flags = device::flags_of(world.call(one, 0), rank, 0);
-    flags.state.rounds = before;
-    for (auto& point : flags.told)
-      for (std::uint64_t parity : {0, 1})
-        for (std::uint64_t& told : point[parity]) told = (before - (parity + before) % 2) << 32;
-  }
+  for (int rank = 0; rank < size; ++rank) device::flags_of(world.call(one, 0), rank, 0).state.rounds = before;
   run_threads(size, [&](int rank) {
     Case call = one;
     for (call.number = 0; call.number < 10; ++call.number) {

@@ -14,18 +14,14 @@ class Meeting {
   RONDO_HOST_DEVICE Meeting(const CollectiveCall& call, Lanes lanes)
       : call_(call), lanes_(lanes), began_(call.timeout_ns == 0 ? 0 : nanoseconds()) {}
 
-  // Tells all peers. What any thread of this block has written before, peers see once they have waited for
-  // it: the barrier hands it to the threads that tell, whose release hands it on.
-  RONDO_HOST_DEVICE void tell(Point point, std::uint64_t round) const {
+  // Tells all peers that this rank has come to a point of a round, and waits until all have. What any thread
+  // of any of these blocks wrote before, all their threads then see: barriers hand it to the threads that
+  // tell, whose release hands it to those that wait, whose acquire and barrier hand it on. False: the call
+  // has failed, for all threads of the block alike.
+  RONDO_HOST_DEVICE bool meet(Point point, std::uint64_t round) const {
     lanes_.meet();
     for (int peer = lanes_.thread; peer < call_.size; peer += lanes_.threads)
       if (peer != call_.rank) store_release(&told(peer, point, round)[call_.rank], word(round));
-  }
-
-  // Waits until all peers have told of this round. What they wrote before, all threads of this block then
-  // see: the acquire of each thread that waits, then the barrier. False: the call has failed, for all threads
-  // alike.
-  RONDO_HOST_DEVICE bool wait(Point point, std::uint64_t round) const {
     bool ok = true;
     for (int peer = lanes_.thread; ok && peer < call_.size; peer += lanes_.threads)
       if (peer != call_.rank) ok = wait_for(peer, point, round);
@@ -44,8 +40,8 @@ class Meeting {
   }
 
  private:
-  // Two words take turns: who tells of round n + 2 has seen that all were finished with round n, so nobody
-  // still waits for that.
+  // Two words take turns: who tells of round n + 2 has met this rank in round n + 1, which no longer waits
+  // for round n.
   RONDO_HOST_DEVICE std::uint64_t* told(int rank, Point point, std::uint64_t round) const {
     return flags_of(call_, rank, lanes_.block).told[static_cast<int>(point)][round % 2];
   }
@@ -55,11 +51,8 @@ class Meeting {
     std::uint64_t* const told_here = &told(call_.rank, point, round)[peer];
     return spin(peer, point, static_cast<std::uint32_t>(round), [&](bool& mismatch) {
       const std::uint64_t now = load_acquire(told_here);
-      const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(now >> 32) -
-                                                   static_cast<std::uint32_t>(round));
-      // The end of a round before may be that of another call.
-      mismatch = point != Point::finished && ahead >= 0 && now != word(round);
-      return ahead >= 0;
+      mismatch = now != word(round);
+      return now >> 32 == word(round) >> 32;
     });
   }
 

@@ -10,8 +10,8 @@ namespace rondo::device {
 //   fill    puts what peers need in this rank's area
 //   take    reads from all areas, once all have filled
 //   gather  reads what takers have put in theirs, if `gathers`, once all have taken
-// A round has the place of that two rounds before, in this call or an earlier one, which peers must have
-// read.
+// A round has the place of that two rounds before, in this call or an earlier one. Peers have read that: they
+// have told of the round in between since.
 template <typename Moves>
 RONDO_HOST_DEVICE void run_rounds(const CollectiveCall& call, Lanes lanes, const Moves& moves) {
   const Meeting meeting(call, lanes);
@@ -21,34 +21,26 @@ RONDO_HOST_DEVICE void run_rounds(const CollectiveCall& call, Lanes lanes, const
   const std::uint64_t rounds = moves.rounds() == 0 ? 1 : moves.rounds();
   for (std::uint64_t index = 0; index < rounds; ++index) {
     const std::uint64_t round = before + 1 + index;
-    if (!meeting.wait(Point::finished, round - 2)) return;
     moves.fill(round, index);
-    meeting.tell(Point::filled, round);
-    if (!meeting.wait(Point::filled, round)) return;
+    if (!meeting.meet(Point::filled, round)) return;
     moves.take(round, index);
-    if (moves.gathers()) {
-      meeting.tell(Point::reduced, round);
-      if (!meeting.wait(Point::reduced, round)) return;
-      moves.gather(round, index);
-    }
-    meeting.tell(Point::finished, round);
+    if (!moves.gathers()) continue;
+    if (!meeting.meet(Point::reduced, round)) return;
+    moves.gather(round, index);
   }
   if (lanes.thread == 0) state.rounds = before + rounds;
 }
 
-// One round in which nothing is staged: `move` is called once all ranks have come to the call. `Last::wait`:
+// One round in which nothing is staged: `move` is called once all ranks have come to the call. `Last::meet`:
 // and the call ends when all have moved.
-enum class Last { wait, go };
+enum class Last { meet, go };
 template <typename Move>
 RONDO_HOST_DEVICE void run_round(const CollectiveCall& call, Lanes lanes, Last last, const Move& move) {
   const Meeting meeting(call, lanes);
   BlockState& state = flags_of(call, call.rank, lanes.block).state;
   const std::uint64_t round = state.rounds + 1;
-  if (!meeting.wait(Point::finished, round - 2)) return;
-  meeting.tell(Point::filled, round);
-  if (!meeting.wait(Point::filled, round) || !move(meeting)) return;
-  meeting.tell(Point::finished, round);
-  if (last == Last::wait && !meeting.wait(Point::finished, round)) return;
+  if (!meeting.meet(Point::filled, round) || !move(meeting)) return;
+  if (last == Last::meet && !meeting.meet(Point::finished, round)) return;
   if (lanes.thread == 0) state.rounds = round;
 }
 

@@ -17,7 +17,7 @@ RONDO_HOST_DEVICE inline void run_collective(const CollectiveCall& call, Lanes l
     case Way::staged:
       return run_rounds(call, lanes, Staged(call, lanes));
     case Way::windows:
-      return run_round(call, lanes, Last::wait, [&](const Meeting&) {
+      return run_round(call, lanes, Last::meet, [&](const Meeting&) {
         Windows(call, lanes).move();
         return true;
       });
