@@ -1,20 +1,22 @@
 // f16 and bf16 to and from f32, by integer arithmetic: the CPU's own bf16 instruction flushes subnormals.
 // Branches are written as selections so that a compiler can vectorise loops over these functions; they are
-// always inlined, and call nothing, so that each instruction set's loops have code of their own.
+// always inlined, and call nothing, so that each instruction set's loops have code of their own. The GPU runs
+// the same.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/host_device.h"
 #include "kernels/types.h"
 
 namespace rondo {
 
-[[gnu::always_inline]] inline float to_f32(BFloat16 value) {
+[[gnu::always_inline]] RONDO_HOST_DEVICE inline float to_f32(BFloat16 value) {
   return __builtin_bit_cast(float, std::uint32_t{value.bits} << 16);
 }
 
 // Rounds to nearest, ties to even. A NaN stays a NaN (quiet), an overflow becomes infinity.
-[[gnu::always_inline]] inline BFloat16 to_bf16(float value) {
+[[gnu::always_inline]] RONDO_HOST_DEVICE inline BFloat16 to_bf16(float value) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t quiet = (bits >> 16) | 0x40u;
@@ -22,7 +24,7 @@ namespace rondo {
   return {static_cast<std::uint16_t>(nan ? quiet : rounded)};
 }
 
-[[gnu::always_inline]] inline float to_f32(Half value) {
+[[gnu::always_inline]] RONDO_HOST_DEVICE inline float to_f32(Half value) {
   const std::uint32_t sign = (std::uint32_t{value.bits} & 0x8000u) << 16;
   const std::uint32_t magnitude = std::uint32_t{value.bits} & 0x7FFFu;
   // Normal numbers: move exponent and fraction up, then add the difference of the biases (127 - 15).
@@ -35,7 +37,7 @@ namespace rondo {
 }
 
 // Rounds to nearest, ties to even. A NaN stays a NaN (quiet), an overflow becomes infinity.
-[[gnu::always_inline]] inline Half to_f16(float value) {
+[[gnu::always_inline]] RONDO_HOST_DEVICE inline Half to_f16(float value) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;

@@ -11,6 +11,7 @@
 #endif
 
 #include "kernels/half.h"
+#include "kernels/number_traits.h"
 #include "kernels/reduce_kernel.h"
 
 namespace rondo {
@@ -36,31 +37,6 @@ using Vector = typename VectorOf<T>::type;
 using Floats = Vector<float>;
 using Words = Vector<std::uint32_t>;
 typedef std::uint16_t Halves __attribute__((vector_size(vector_bytes / 2)));
-
-// Integers that wrap where signed ones would be undefined.
-template <typename A>
-struct Wrapping {
-  using type = A;
-};
-template <>
-struct Wrapping<std::int8_t> {
-  using type = std::uint8_t;
-};
-template <>
-struct Wrapping<std::int32_t> {
-  using type = std::uint32_t;
-};
-template <>
-struct Wrapping<std::int64_t> {
-  using type = std::uint64_t;
-};
-
-template <typename A>
-inline constexpr bool is_floating = false;
-template <>
-inline constexpr bool is_floating<float> = true;
-template <>
-inline constexpr bool is_floating<double> = true;
 
 template <typename V>
 [[gnu::always_inline]] inline V load(const std::byte* from) {

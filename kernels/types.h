@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/host_device.h"
+
 namespace rondo {
 
 enum class DataType : int {
@@ -34,7 +36,7 @@ struct BFloat16 {
   std::uint16_t bits;
 };
 
-constexpr std::size_t size_of(DataType type) {
+RONDO_HOST_DEVICE constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::i8:
     case DataType::u8:

@@ -16,10 +16,15 @@ class NotThere(Exception):
 
 
 class Work:
-    """One collective on so many ranks, for sizes and iterations."""
+    """One collective on so many ranks, for sizes and iterations; on `hosts`, or on this one."""
 
-    def __init__(self, collective, ranks, dirty, sizes):
+    def __init__(self, collective, ranks, dirty, sizes, hosts=None):
         self.collective, self.ranks, self.dirty, self.sizes = collective, ranks, dirty, sizes
+        self.hosts = hosts
+
+    @property
+    def ranks_per_host(self):
+        return self.ranks // self.hosts.count
 
     @property
     def inputs(self):
@@ -30,9 +35,10 @@ class Work:
 
 
 class Program:
-    """name: on the command line; title: in tables; rondo: ours; slow_start: better run once for all sizes."""
+    """name: on the command line; title: in tables, and label for short; rondo: ours; slow_start: better run once
+    for all sizes."""
 
-    name = title = ""
+    name = title = label = ""
     rondo = limit = slow_start = False
     collectives = COLLECTIVES
     smallest = 4
@@ -42,6 +48,14 @@ class Program:
 
     def environment(self, work):
         return {}
+
+    def commands(self, work):
+        """All that is to be started at the same time, each with its environment."""
+        return [(self.command(work), self.environment(work))]
+
+    def times_of_all(self, outputs, work):
+        """From what the commands printed. The first is rank 0's."""
+        return self.times(outputs[0])
 
     def times(self, output):
         """{size: microseconds}, or ValueError for a wrong result."""
@@ -60,7 +74,7 @@ class Rondo(Program):
     rondo = True
 
     def __init__(self, build, memory):
-        self.folder, self.memory = Path(build) / "perf", memory
+        self.folder, self.memory, self.label = Path(build) / "perf", memory, memory
         self.name = f"rondo-{memory}"
         self.title = "Rondo, " + {"malloc": "malloc", "rondo": "rondoMemAlloc"}[memory]
         probe = self.folder / "all_reduce_perf"
@@ -70,11 +84,14 @@ class Rondo(Program):
             raise NotThere(f"{probe} does not know --memory {memory}")
 
     def command(self, work):
+        words = [*self.rank_command(work), "--ranks", work.ranks]
+        return words + (["--bind"] if work.ranks <= cpu_count() else [])
+
+    def rank_command(self, work):
         # One size a run: a list of sizes need not be a progression.
         (size, iterations), = work.sizes
-        words = [self.folder / f"{work.collective}_perf", "--ranks", work.ranks, "-b", size, "-n", iterations]
+        words = [self.folder / f"{work.collective}_perf", "-b", size, "-n", iterations]
         words += ["--memory", self.memory, "--out-of-place-only", "-J", "-"]
-        words += ["--bind"] if work.ranks <= cpu_count() else []
         return words + ([] if work.dirty else ["--clean"])
 
     def times(self, output):
@@ -213,7 +230,7 @@ def cpu_count():
     return len(os.sched_getaffinity(0))
 
 
-def makers(options):
+def makers_here(options):
     """Each program's name, and what makes it or raises NotThere."""
     peers = options.peers_folder
     return {
@@ -229,10 +246,10 @@ def makers(options):
     }
 
 
-def find_programs(options):
+def find_programs(options, makers):
     """Those that are there; the others are named on stderr."""
     found = []
-    for name, make in makers(options).items():
+    for name, make in makers.items():
         if options.peers and name not in options.peers and not name.startswith(("rondo", "limit")):
             continue
         try:

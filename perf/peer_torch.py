@@ -1,4 +1,8 @@
-"""What the PyTorch peers share: ranks as processes of one thread each, and the timing of the perf programs."""
+"""What the PyTorch peers share: ranks as processes of one thread each, and the timing of the perf programs.
+
+Where RANK is set, as launchers do, this process is that one rank, and MASTER_ADDR and MASTER_PORT say where they
+meet; else all ranks are started here.
+"""
 
 import os
 import statistics
@@ -20,20 +24,27 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def be_rank(rank, size, port, body, arguments):
+def be_local_rank(rank, size, port, body, arguments):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size))
     os.environ["LOCAL_SIZE"] = str(size)
-    torch.set_num_threads(1)
     cpus = sorted(os.sched_getaffinity(0))
     if size <= len(cpus):
         os.sched_setaffinity(0, {cpus[rank]})
+    be_rank(rank, size, body, arguments)
+
+
+def be_rank(rank, size, body, arguments):
+    torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=size)
     body(rank, size, *arguments)
     dist.destroy_process_group()
 
 
 def run_ranks(size, body, *arguments):
-    processes.spawn(be_rank, (size, free_port(), body, arguments), nprocs=size)
+    if "RANK" in os.environ:
+        be_rank(int(os.environ["RANK"]), size, body, arguments)
+    else:
+        processes.spawn(be_local_rank, (size, free_port(), body, arguments), nprocs=size)
 
 
 def sizes_of(words):

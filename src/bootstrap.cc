@@ -162,7 +162,8 @@ bool more_ranks_than_cores(const std::vector<Introduction>& all) {
 // The first rank's side, once all others have shown the secret at the door: so all of them are in its queue,
 // and there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits
 // behind it.
-void hand_out(Fd listener, const Fd& memory, const Secret& secret, int receivers, Deadline deadline) {
+void hand_out(Fd listener, const Fd& memory, const std::vector<Fd>& alarms, const Secret& secret,
+              int receivers, Deadline deadline) {
   Lobby lobby(listener, secret.size());
   while (receivers > 0) {
     const auto guest = lobby.next_guest(Deadline::now());
@@ -172,6 +173,7 @@ void hand_out(Fd listener, const Fd& memory, const Secret& secret, int receivers
       continue;
     }
     send_descriptor(guest->socket, memory, deadline);
+    for (const Fd& alarm : alarms) send_descriptor(guest->socket, alarm, deadline);
     --receivers;
   }
 }
@@ -182,15 +184,17 @@ Fd knock(const Introduction& first, Deadline deadline) {
   return socket;
 }
 
-// The ranks of one host share a segment. Its first rank makes it.
+// The ranks of one host share a segment, and so many alarms. Its first rank makes them.
 std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introduction& mine,
                                        const Introduction& first, int ranks, SegmentSizes sizes,
-                                       Deadline deadline) {
+                                       int alarm_count, Deadline deadline) {
   const bool is_first = mine.process == first.process && mine.door == first.door;
   Fd memory, door, visit;
+  std::vector<Fd> alarms;
   together(rendezvous, "making the shared memory", deadline, [&] {
     if (!is_first) return;
     memory = Segment::create(ranks, sizes);
+    for (int i = 0; i < alarm_count; ++i) alarms.push_back(make_alarm());
     door = listen_on({.unix_name = "rondo-" + hex(mine.door), .host = {}});
   });
   together(rendezvous, "asking for the shared memory", deadline, [&] {
@@ -198,11 +202,13 @@ std::shared_ptr<Segment> share_segment(Rendezvous& rendezvous, const Introductio
   });
   std::shared_ptr<Segment> segment;
   together(rendezvous, "mapping the shared memory", deadline, [&] {
-    if (is_first)
-      hand_out(std::move(door), memory, mine.door_secret, ranks - 1, deadline);
-    else
+    if (is_first) {
+      hand_out(std::move(door), memory, alarms, mine.door_secret, ranks - 1, deadline);
+    } else {
       memory = receive_descriptor(visit, deadline);
-    segment = Segment::map(memory, ranks, sizes);
+      for (int i = 0; i < alarm_count; ++i) alarms.push_back(receive_descriptor(visit, deadline));
+    }
+    segment = Segment::map(memory, ranks, sizes, std::move(alarms));
   });
   return segment;
 }
@@ -271,7 +277,8 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
   const SegmentSizes sizes{settings.buffer_bytes,
                            hosts.one() ? Staging::area_bytes(settings.staging_bytes, size) : 0};
 
-  auto segment = share_segment(rendezvous, mine, here.front(), ranks, sizes, deadline);
+  auto segment =
+      share_segment(rendezvous, mine, here.front(), ranks, sizes, hosts.one() ? 0 : ranks, deadline);
   Membership membership{
       rank, size, std::move(segment), {}, {}, false, more_ranks_than_cores(on_this_machine)};
   together(rendezvous, "watching the other ranks", deadline, [&] {

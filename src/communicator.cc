@@ -389,7 +389,7 @@ std::byte* Communicator::map_buffer(int rank, const WindowReference& reference,
 
 void Communicator::ring_neighbours() const {
   for (int place = 0; place < local_size_; ++place)
-    if (place != local_rank_) ring(membership_.segment->rank(place).bell);
+    if (place != local_rank_) membership_.segment->ring(place);
 }
 
 int Communicator::neighbour(int place) const {
@@ -454,7 +454,7 @@ void Communicator::end(PendingCall& head, std::optional<Error> error) {
   head.done.store(true, std::memory_order_seq_cst);
   pending_.pop_front();
   // A thread that waits while another drives sleeps at our own bell.
-  ring(bell());
+  membership_.segment->ring(local_rank_);
 }
 
 // Has this or another rank ended the communicator?

@@ -106,9 +106,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The same for who may ring it when the communicator is no more.
   std::shared_ptr<Doorbell> shared_bell() const { return {membership_.segment, &bell()}; }
   // Where a rank that waits for other hosts may poll, once arm_network() has said yes; -1: all are on this
-  // one. arm_network() says no where there is something to do already.
+  // one. arm_network() says no where there is something to do already. alarm() stands for the bell then.
   int network_descriptor() const;
   bool arm_network() const;
+  const Fd& alarm() const { return membership_.segment->alarm(local_rank_); }
   // Between calls: takes and answers what ranks on other hosts tell.
   void listen();
 

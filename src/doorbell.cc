@@ -1,13 +1,17 @@
 #include "src/doorbell.h"
 
 #include <linux/futex.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <ctime>
+
+#include "src/error.h"
 
 namespace rondo {
 namespace {
@@ -31,6 +35,23 @@ void ring(Doorbell& bell) {
   if (bell.waiters.load(std::memory_order_seq_cst) == 0) return;
   bell.rings.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, &bell.rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void sound(const Fd& alarm, Doorbell& bell) {
+  if (bell.pollers.load(std::memory_order_seq_cst) != 0) ::eventfd_write(alarm.get(), 1);
+}
+
+Fd make_alarm() {
+  Fd alarm(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alarm) fail(ErrorKind::system, "eventfd: {}", std::strerror(errno));
+  return alarm;
+}
+
+// The alarm stays on until a thread comes that is alone here: nobody else can then have looked, and not have
+// polled yet.
+Lookout::Lookout(const Fd& alarm, Doorbell& bell) : bell_(&bell) {
+  eventfd_t times = 0;
+  if (bell.pollers.fetch_add(1, std::memory_order_seq_cst) == 0) ::eventfd_read(alarm.get(), &times);
 }
 
 Nap::Nap(std::span<Doorbell* const> bells) {

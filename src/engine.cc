@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <thread>
 
 #include "src/patience.h"
@@ -153,38 +154,44 @@ class Driver {
 
   void sleep() {
     std::vector<Doorbell*> bells;
+    std::deque<Lookout> lookouts;  // where ranks of other hosts are waited for too
     // New work in another thread rings no bell of ours: look again soon while others' calls are on our hands.
     std::chrono::nanoseconds most = others_.empty() ? std::chrono::nanoseconds(50ms) : 1ms;
     each([&](Communicator& one) {
-      bells.push_back(&one.bell());
+      if (one.network_descriptor() < 0)
+        bells.push_back(&one.bell());
+      else
+        lookouts.emplace_back(one.alarm(), one.bell());
       most = std::min(most, one.patience());
     });
-    if (bells.empty()) return;
+    if (bells.empty() && lookouts.empty()) return;
     {
       Nap nap(bells);
       // Waits for a thread that is busy here: it may have looked before the nap was announced, and then
       // leave.
       if (progress(Communicator::IfBusy::wait)) return patience_.reset();
-      if (!sleep_at_networks(most)) nap.sleep(most);
+      if (lookouts.empty())
+        nap.sleep(most);
+      else
+        poll_networks(bells.empty() ? most : std::min<std::chrono::nanoseconds>(most, time_between_bells));
     }
+    lookouts.clear();
     others_.clear();                   // after the nap: we may be the last to hold the bells' memory
     turns_ = turns_between_looks - 1;  // look now
   }
 
-  // Polls the descriptors of those communicators that span hosts; false: there are none. A bell cannot wake
-  // us from there, so we look at the bells soon.
-  bool sleep_at_networks(std::chrono::nanoseconds most) const {
+  // For those communicators that span hosts. The bells of the others cannot wake us from there.
+  void poll_networks(std::chrono::nanoseconds most) const {
     std::vector<pollfd> entries;
     bool something_to_do = false;
     each([&](Communicator& one) {
       if (one.network_descriptor() < 0) return;
       entries.push_back({one.network_descriptor(), POLLIN, 0});
+      entries.push_back({one.alarm().get(), POLLIN, 0});
       something_to_do |= !one.arm_network();
     });
-    if (entries.empty()) return false;
-    const timespec time{0, std::min<std::chrono::nanoseconds>(most, time_between_bells).count()};
+    const timespec time{0, most.count()};
     if (!something_to_do) ::ppoll(entries.data(), entries.size(), &time, nullptr);
-    return true;
   }
 
   static constexpr unsigned turns_between_looks = 256;

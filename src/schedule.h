@@ -1,20 +1,12 @@
 // Ring schedules as data: what one rank does with which chunk, step after step. Pure functions of rank and
-// size.
-//
-// At each step a rank takes one chunk: it may receive it from its left neighbour, reduce what came with its
-// own input, store the result in its output, and send the result to its right neighbour, in this order. A
-// step that does not receive starts from the rank's own input.
+// size. kernels/ring_steps.h says what a step is.
 #pragma once
 
 #include <vector>
 
-namespace rondo {
+#include "kernels/ring_steps.h"
 
-struct Step {
-  int chunk;
-  bool receive, reduce, store, send;
-  friend bool operator==(const Step&, const Step&) = default;
-};
+namespace rondo {
 
 // Chunk c starts at rank c + 1, gathers a contribution at each rank and ends, whole, at rank c: N - 1 hops.
 std::vector<Step> ring_reduce_scatter(int rank, int size);

@@ -38,7 +38,8 @@ Fd Segment::create(int ranks, SegmentSizes sizes) {
   return make_shared_memory("rondo", layout.total, layout.staging);
 }
 
-std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes sizes) {
+std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes sizes,
+                                      std::vector<Fd> alarms) {
   static std::mutex mutex;
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Segment>> mapped;
   struct stat status {};
@@ -49,15 +50,16 @@ std::shared_ptr<Segment> Segment::map(const Fd& memory, int ranks, SegmentSizes 
   if (auto segment = known.lock()) return segment;
   const std::size_t total = Layout(ranks, sizes).total;
   std::byte* base = map_shared_memory(memory, total, Pages::when_touched);
-  auto segment = std::make_shared<Segment>(base, ranks, sizes);
+  auto segment = std::make_shared<Segment>(base, ranks, sizes, std::move(alarms));
   known = segment;
   return segment;
 }
 
-Segment::Segment(std::byte* base, int ranks, SegmentSizes sizes)
+Segment::Segment(std::byte* base, int ranks, SegmentSizes sizes, std::vector<Fd> alarms)
     : base_(base),
       ranks_(ranks),
       sizes_(sizes),
+      alarms_(std::move(alarms)),
       rank_lines_(Layout(ranks, sizes).rank_lines),
       slots_(Layout(ranks, sizes).slots),
       staging_(Layout(ranks, sizes).staging) {}

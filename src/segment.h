@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "src/doorbell.h"
 #include "src/fd.h"
@@ -99,10 +100,12 @@ class Segment {
  public:
   // Made by one rank. Throws when the memory is not to be had.
   static Fd create(int ranks, SegmentSizes sizes);
-  // Ranks that are threads of one process share one mapping.
-  static std::shared_ptr<Segment> map(const Fd& memory, int ranks, SegmentSizes sizes);
+  // Ranks that are threads of one process share one mapping. alarms: one for each rank, where ranks wait for
+  // other hosts too; else none.
+  static std::shared_ptr<Segment> map(const Fd& memory, int ranks, SegmentSizes sizes,
+                                      std::vector<Fd> alarms = {});
 
-  Segment(std::byte* base, int ranks, SegmentSizes sizes);
+  Segment(std::byte* base, int ranks, SegmentSizes sizes, std::vector<Fd> alarms);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -115,6 +118,13 @@ class Segment {
     return reinterpret_cast<CallSlot*>(base_ + slots_)[2 * static_cast<std::size_t>(rank) + sequence % 2];
   }
   RankLines& rank(int rank) const { return reinterpret_cast<RankLines*>(base_ + rank_lines_)[rank]; }
+  // Wakes a rank, however it sleeps: see rondo::ring() for what must go before.
+  void ring(int rank) const {
+    Doorbell& bell = this->rank(rank).bell;
+    rondo::ring(bell);
+    if (!alarms_.empty()) sound(alarm(rank), bell);
+  }
+  const Fd& alarm(int rank) const { return alarms_[static_cast<std::size_t>(rank)]; }
   StreamLines& stream(int from, int to, Channel channel) const;
   std::size_t stream_bytes() const { return sizes_.stream; }
   std::span<std::byte> stream_data(int from, int to, Channel channel) const;
@@ -130,6 +140,7 @@ class Segment {
   std::byte* base_;
   int ranks_;
   SegmentSizes sizes_;
+  std::vector<Fd> alarms_;
   std::size_t rank_lines_, slots_, staging_;  // offsets
 };
 

@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "src/calls.h"
+#include "src/engine.h"
 #include "tests/error_message.h"
+#include "tests/slow_wire.h"
 #include "tests/test_hosts.h"
 
 namespace rondo::test {
@@ -78,11 +80,16 @@ class HostFaults : public ::testing::Test {
   }
 
   void wait_for_calls(int calls) const {
-    const Deadline deadline = Deadline::after(20s);
-    for (std::size_t rank = 0; rank < children_.size(); ++rank)
-      while (progress_[rank].calls < calls && !deadline.passed()) std::this_thread::sleep_for(1ms);
-    ASSERT_FALSE(deadline.passed()) << "the ranks do not come to call " << calls;
+    for (std::size_t rank = 0; rank < children_.size(); ++rank) wait_for_calls_of(rank, calls);
   }
+
+  void wait_for_calls_of(std::size_t rank, int calls) const {
+    const Deadline deadline = Deadline::after(20s);
+    while (progress_[rank].calls < calls && !deadline.passed()) std::this_thread::sleep_for(1ms);
+    ASSERT_FALSE(deadline.passed()) << "rank " << rank << " does not come to call " << calls;
+  }
+
+  void go_on_with(int rank) const { ::kill(children_[static_cast<std::size_t>(rank)], SIGCONT); }
 
   void let_go_on() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) progress_[rank].go_on = true;
@@ -223,6 +230,48 @@ TEST_F(HostFaults, ARankThatStandsStillIsNamedAtTheDeadline) {
   expect_well(1);
 }
 
+// A message of which a part has come can be neither called off nor waited for. Its memory is the caller's
+// again all the same.
+TEST_F(HostFaults, NothingIsWrittenAfterACallThatFailedInTheMiddleOfAMessage) {
+  constexpr std::size_t bytes = 32 << 20;
+  constexpr std::byte untouched{0x5a}, sent{0x11};
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span<std::byte> target(static_cast<std::byte*>(memory), bytes);
+  std::fill(target.begin(), target.end(), untouched);
+  const auto begun = [&] { return *static_cast<volatile std::byte*>(memory) == sent; };
+  start(TestHosts::shared(2), {0, 1, 1}, 1s, [&](Communicator& comm, Progress& progress) {
+    const auto others = comm.split(comm.rank() == 1 ? -1 : 0, comm.rank(), test_options());
+    if (comm.rank() == 1) {
+      std::vector<std::byte> source(bytes, sent);
+      const auto call = comm.start(send_call(seat_of(comm), source.data(), bytes, DataType::u8, 0));
+      while (!begun()) comm.progress();
+      ::raise(SIGSTOP);
+      error_message([&] { wait_for(*call); });
+      return;
+    }
+    if (comm.rank() == 0) {
+      const std::string text = error_message(
+          [&] { comm.run(receive_call(seat_of(comm), target.data(), bytes, DataType::u8, 1)); });
+      expect_parts(text, {"timed out after 1 s", "no word from rank 1 on host", "(10.91.0.2)"});
+      EXPECT_EQ(target.back(), untouched) << "the message was there before its sender stopped";
+      std::fill(target.begin(), target.end(), untouched);
+    }
+    ++progress.calls;
+    while (!progress.go_on) std::this_thread::sleep_for(1ms);
+    for (int call = 0; call < 20; ++call) expect_sum_of_ones(*others, 20'000);
+    std::this_thread::sleep_for(300ms);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(std::count(target.begin(), target.end(), untouched), static_cast<std::ptrdiff_t>(bytes));
+    }
+  });
+  wait_for_calls_of(0, 1);
+  go_on_with(1);
+  let_go_on();
+  expect_all_well();
+  ::munmap(memory, bytes);
+}
+
 // ---- links ----
 
 TEST_F(HostFaults, AfterALinkWasDownForAWhileTrafficGoesOn) {
@@ -253,6 +302,44 @@ TEST_F(HostFaults, LostPacketsCostTimeAndNothingElse) {
   run_on_hosts(hosts, {0, 0, 1, 1}, [](Communicator& comm) {
     for (int call = 0; call < 20; ++call) expect_sum_of_ones(comm, 20'000);
   });
+}
+
+TEST_F(HostFaults, ASlowWireThatIsCutForAWhileCostsTimeAndNothingElse) {
+  if (!SlowWire::obstacle().empty()) GTEST_SKIP() << SlowWire::obstacle();
+  constexpr auto one_way = 50ms;
+  const TestHosts hosts(2);
+  SlowWire wire(hosts, 2, one_way);
+  constexpr int calls = 10, calls_before_the_cut = 4;
+  start(hosts, {0, 0, 1, 1}, 30s, [&](Communicator& comm, Progress& progress) {
+    for (int call = 0; call < calls; ++call, ++progress.calls) {
+      const auto before = Clock::now();
+      expect_sum_of_ones(comm, 20'000);
+      EXPECT_GE(Clock::now() - before, one_way);  // nobody has the sum before the other host's data have come
+    }
+  });
+  wait_for_calls(calls_before_the_cut);
+  wire.cut();
+  std::this_thread::sleep_for(300ms);
+  wire.mend();
+  expect_all_well();
+}
+
+TEST_F(HostFaults, ASlowWireThatStaysCutIsAnErrorByTheDeadline) {
+  if (!SlowWire::obstacle().empty()) GTEST_SKIP() << SlowWire::obstacle();
+  const TestHosts hosts(2);
+  SlowWire wire(hosts, 2, 20ms);
+  start(hosts, {0, 1, 1}, 2s, [](Communicator& comm, Progress& progress) {
+    const Failed failed = call_until_failure(comm, progress, 20'000);
+    EXPECT_EQ(failed.kind, ErrorKind::timeout) << failed.text;
+    EXPECT_LT(failed.after.count(), 6);
+    if (comm.rank() == 0)
+      expect_parts(failed.text, {"rank 1 on host", "rank 2 on host", "(10.91.0.2)"});
+    else
+      expect_parts(failed.text, {"rank 0 on host", "(10.91.0.1)"});
+  });
+  wait_for_calls(3);
+  wire.cut();
+  expect_all_well();
 }
 
 TEST_F(HostFaults, ALinkThatStaysDownIsAnErrorByTheDeadline) {

@@ -3,7 +3,9 @@
 #include "src/hosts.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,7 +18,10 @@
 #include "models/megatron.h"
 #include "models/qwen3.h"
 #include "src/calls.h"
+#include "src/collective.h"
 #include "src/gather_bytes.h"
+#include "src/network.h"
+#include "src/rendezvous.h"
 #include "tests/error_message.h"
 #include "tests/test_hosts.h"
 #include "tests/typed_buffer.h"
@@ -104,7 +109,46 @@ TEST_F(OverHosts, TheRingEntersEachHostOnceHoweverRanksAreNumbered) {
   }
 }
 
-// The same, by hierarchy: as many bytes as between two hosts of one rank.
+// A ring that changes host at each step: all four edges join hosts, and 6 S go between them. No communicator
+// takes this order.
+TEST_F(OverHosts, TheWorstOrderOfARingSendsTwiceTheBytesOfOurs) {
+  constexpr std::size_t count = 40'000;
+  constexpr int ranks = 4;
+  const std::vector<int> order{0, 2, 1, 3};  // with two ranks on each host, by number
+  const TestHosts& hosts = TestHosts::shared(2);
+  run_processes(ranks, [&](int rank) {
+    hosts.enter(rank / 2);
+    const Deadline deadline = Deadline::after(60s);
+    MeetingPlace meeting;
+    meeting.endpoint = {.unix_name = {}, .host = hosts.address(0), .port = 29'401};
+    const auto rendezvous = meet(std::move(meeting), rank, ranks, deadline);
+    const auto network = make_ucx_network(rank, ranks, "");
+    network->set_addresses(rendezvous->exchange(network->address(), deadline));
+
+    std::vector<float> data(count, 1);
+    const Call call = all_reduce_call({rank, ranks}, data.data(), data.data(), count, DataType::f32, {});
+    const auto ring = make_ring(call, {rank, ranks, *network, 32'768, 0, 0, order});
+    while (!ring->step()) {
+      if (!network->progress()) ::sched_yield();
+      ASSERT_FALSE(deadline.passed());
+    }
+    network->flush(deadline);
+    EXPECT_EQ(data, std::vector<float>(count, ranks));
+
+    std::uint64_t mine = 0, all = 0;
+    for (int peer = 0; peer < ranks; ++peer)
+      if (peer / 2 != rank / 2)
+        mine += network->traffic().of(ByteClass::payload)[static_cast<std::size_t>(peer)];
+    for (const auto& bytes : rendezvous->exchange(std::as_bytes(std::span(&mine, 1)), deadline)) {
+      std::uint64_t theirs = 0;
+      std::memcpy(&theirs, bytes.data(), sizeof theirs);
+      all += theirs;
+    }
+    EXPECT_EQ(all, 6u * count * sizeof(float));
+  });
+}
+
+// By hierarchy: as many bytes as between two hosts of one rank.
 TEST_F(OverHosts, AHierarchySendsEachByteBetweenHostsAsIfHostsWereRanks) {
   run({0, 1, 1, 0}, [](Communicator& comm) {
     std::vector<float> data(40'000, 1), all(160'000);
@@ -163,6 +207,38 @@ TEST_F(OverHosts, BarriersHoldBackWhoComesEarly) {
                 *std::max_element(all_came.begin(), all_came.end()))
           << "late: " << late;
     }
+  });
+}
+
+// Whoever waits for other hosts sleeps at the network, and there its own host's ranks wake it.
+TEST_F(OverHosts, AWaitingRankSleepsUntilItsOwnHostWakesIt) {
+  run({0, 0, 1}, [](Communicator& comm) {
+    constexpr int messages = 20;
+    constexpr auto pause = 10ms;
+    comm.run(barrier_call());
+    if (comm.rank() == 2) return comm.run(barrier_call());
+    const auto start = Deadline::Clock::now();
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < messages; ++i) {
+      float word = 0;
+      if (comm.rank() == 0) {
+        std::this_thread::sleep_for(pause);
+        comm.run(send_call(seat_of(comm), &word, 1, DataType::f32, 1));
+      } else {
+        comm.run(receive_call(seat_of(comm), &word, 1, DataType::f32, 0));
+      }
+    }
+    ::getrusage(RUSAGE_THREAD, &after);
+    const auto time = Deadline::Clock::now() - start;
+    // Without a wake each message would wait for the next look at its rank's health, 50 ms away.
+    EXPECT_LT(time, 2 * messages * pause);
+    // Looking for its neighbours now and then, 2,000 times a second, it would sleep 20 times for each
+    // message.
+    if (comm.rank() == 1) {
+      EXPECT_LT(after.ru_nvcsw - before.ru_nvcsw, 5 * messages);
+    }
+    comm.run(barrier_call());
   });
 }
 

@@ -224,5 +224,26 @@ TEST(PerfProgram, CompareRunsRondoBesideTheMemoryLimit) {
   EXPECT_GE(times["results"].size(), 12u);
 }
 
+TEST(PerfProgram, CompareRunsBetweenHostsBesideWhatTcpCarries) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_command(
+      "python3 \"$PERF_COMPARE\" --build \"$PERF_FOLDER/..\" --peers none --hosts 2 --rate 1gbit --sizes "
+      "64,1M"
+      " --collectives all_reduce --rounds 1 --plot " +
+      (folder / "plot").string() + " --json " + (folder / "times.json").string());
+  for (const char* obstacle : {"is not allowed here", "here (Debian: "})
+    if (outcome.err.find(obstacle) != std::string::npos) GTEST_SKIP() << outcome.err;
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("% of limit"), std::string::npos) << outcome.out;
+  EXPECT_NE(test::content_of(folder / "plot-2x1.svg").find("all-reduce, 2 hosts x 1, 1gbit"),
+            std::string::npos);
+  const json times = json::parse(test::content_of(folder / "times.json"), nullptr, false);
+  EXPECT_TRUE(times["failed"].empty()) << times["failed"];
+  EXPECT_EQ(times["results"].size(), 3u);  // two sizes, and the limit of one
+  // A link of 125 MB/s: neither more, nor, on a busy machine, next to nothing.
+  EXPECT_LT(times["goodput_bytes_a_second"][0].get<double>(), 125e6);
+  EXPECT_GT(times["goodput_bytes_a_second"][0].get<double>(), 20e6);
+}
+
 }  // namespace
 }  // namespace rondo

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -29,6 +30,22 @@ void enter_namespace(pid_t of, const char* kind, int flag) {
   need(descriptor && ::setns(descriptor.get(), flag) == 0, "entering " + path);
 }
 
+// All of a holder's, and this process stays in its folder.
+void enter_namespaces(pid_t of, bool as_user) {
+  const Fd folder(::open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (as_user) enter_namespace(of, "user", CLONE_NEWUSER);
+  enter_namespace(of, "net", CLONE_NEWNET);
+  enter_namespace(of, "mnt", CLONE_NEWNS);
+  need(folder && ::fchdir(folder.get()) == 0, "going back to the working folder");
+}
+
+// UCX looks for interfaces in /sys, which shows those of the host that mounted it. Where that is not allowed
+// it stays as it is, which does if the machine has an eth0 too.
+void show_own_interfaces() {
+  need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "making mounts private");
+  [[maybe_unused]] const int refused = ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
+}
+
 void write_to(const char* path, const std::string& text) { std::ofstream(path) << text; }
 
 // Root of a user namespace of our own.
@@ -45,8 +62,7 @@ void run_in(pid_t holder, bool as_user, const std::string& command) {
   const pid_t child = ::fork();
   if (child == 0) {
     try {
-      if (as_user) enter_namespace(holder, "user", CLONE_NEWUSER);
-      enter_namespace(holder, "net", CLONE_NEWNET);
+      enter_namespaces(holder, as_user);
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     } catch (const std::exception&) {
     }
@@ -133,7 +149,8 @@ pid_t TestHosts::hold(pid_t switch_holder) const {
     try {
       if (as_user_ && switch_holder < 0) become_root();
       if (as_user_ && switch_holder >= 0) enter_namespace(switch_holder, "user", CLONE_NEWUSER);
-      need(::unshare(CLONE_NEWNET) == 0, "unshare of a network namespace");
+      need(::unshare(CLONE_NEWNET | CLONE_NEWNS) == 0, "unshare of a network and a mount namespace");
+      show_own_interfaces();
       [[maybe_unused]] const auto told = ::write(done.get(), "", 1);
     } catch (const std::exception&) {
       ::_exit(1);
@@ -152,12 +169,14 @@ pid_t TestHosts::hold(pid_t switch_holder) const {
 }
 
 void TestHosts::enter(int host) const {
-  const pid_t holder = holders_[static_cast<std::size_t>(host)];
-  if (as_user_) enter_namespace(holder, "user", CLONE_NEWUSER);
-  enter_namespace(holder, "net", CLONE_NEWNET);
+  enter_namespaces(holders_[static_cast<std::size_t>(host)], as_user_);
 }
 
 std::string TestHosts::address(int host) const { return fmt::format("10.91.0.{}", host + 1); }
+
+void TestHosts::run(int host, const std::string& command) const {
+  run_in(holders_[static_cast<std::size_t>(host)], as_user_, command);
+}
 
 void TestHosts::unplug(int host) const {
   run_in(switch_, as_user_, fmt::format("ip link set port{} down", host));
@@ -169,11 +188,10 @@ void TestHosts::plug_in(int host) const {
 
 bool TestHosts::lose_packets(int host, int percent) const {
   try {
-    run_in(holders_[static_cast<std::size_t>(host)], as_user_,
-           fmt::format("nft add table inet loss && "
-                       "nft 'add chain inet loss in {{ type filter hook input priority 0; }}' && "
-                       "nft add rule inet loss in iifname eth0 numgen random mod 100 lt {} drop",
-                       percent));
+    run(host, fmt::format("nft add table inet loss && "
+                          "nft 'add chain inet loss in {{ type filter hook input priority 0; }}' && "
+                          "nft add rule inet loss in iifname eth0 numgen random mod 100 lt {} drop",
+                          percent));
     return true;
   } catch (const std::exception&) {
     return false;

@@ -33,6 +33,8 @@ class TestHosts {
   // Of the packets that come to a host, so many in a hundred are lost from now on. False: that cannot be done
   // here.
   bool lose_packets(int host, int percent) const;
+  // Runs a shell command on a host; throws when it fails.
+  void run(int host, const std::string& command) const;
   // As a machine that loses its power: no packet leaves it any more. Its processes are the caller's to kill.
   void remove(int host) const;
 

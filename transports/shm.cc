@@ -18,8 +18,8 @@ class StreamEnd {
     std::size_t extent = 0, offset = 0;  // how far it has come
   };
 
-  StreamEnd(StreamLines& lines, std::span<std::byte> data, Doorbell& peer_bell, int peer)
-      : lines_(lines), data_(data), peer_bell_(peer_bell), peer_(peer) {}
+  StreamEnd(StreamLines& lines, std::span<std::byte> data, const Segment& segment, int peer)
+      : lines_(lines), data_(data), segment_(segment), peer_(peer) {}
 
   std::uint64_t post(Transfer transfer) {
     transfers_.push_back(std::move(transfer));
@@ -62,7 +62,7 @@ class StreamEnd {
 
   StreamLines& lines_;
   std::span<std::byte> data_;
-  Doorbell& peer_bell_;
+  const Segment& segment_;
 
  private:
   int peer_;
@@ -72,8 +72,8 @@ class StreamEnd {
 
 class SendEnd : public StreamEnd {
  public:
-  SendEnd(StreamLines& lines, std::span<std::byte> data, Doorbell& peer_bell, int peer)
-      : StreamEnd(lines, data, peer_bell, peer), written_(lines.written), read_(lines.read) {}
+  SendEnd(StreamLines& lines, std::span<std::byte> data, const Segment& segment, int peer)
+      : StreamEnd(lines, data, segment, peer), written_(lines.written), read_(lines.read) {}
 
   bool progress(Traffic& traffic) {
     return advance([&](const std::byte* from, std::size_t wanted, const Transfer& transfer) {
@@ -87,7 +87,7 @@ class SendEnd : public StreamEnd {
       written_ += bytes;
       // Releases the bytes to the receiver; sequentially consistent for ring().
       lines_.written.store(written_, std::memory_order_seq_cst);
-      ring(peer_bell_);
+      segment_.ring(peer());
       return bytes;
     });
   }
@@ -99,8 +99,8 @@ class SendEnd : public StreamEnd {
 class ReceiveEnd : public StreamEnd {
  public:
   // Nothing is known of the sender at first: it may have written before this end was made.
-  ReceiveEnd(StreamLines& lines, std::span<std::byte> data, Doorbell& peer_bell, int peer)
-      : StreamEnd(lines, data, peer_bell, peer), written_(lines.read), read_(lines.read) {}
+  ReceiveEnd(StreamLines& lines, std::span<std::byte> data, const Segment& segment, int peer)
+      : StreamEnd(lines, data, segment, peer), written_(lines.read), read_(lines.read) {}
 
   bool progress() {
     return advance([&](std::byte* to, std::size_t wanted, const Transfer&) {
@@ -110,7 +110,7 @@ class ReceiveEnd : public StreamEnd {
       std::memcpy(to, at(read_), bytes);
       read_ += bytes;
       lines_.read.store(read_, std::memory_order_seq_cst);
-      ring(peer_bell_);
+      segment_.ring(peer());
       return bytes;
     });
   }
@@ -125,11 +125,10 @@ class ShmTransport : public Transport {
       : segment_(std::move(segment)), rank_(rank), traffic_(size) {
     for (int peer = 0; peer < size; ++peer) {
       for (const Channel channel : {Channel::collective, Channel::message}) {
-        Doorbell& bell = segment_->rank(peer).bell;
         senders_.emplace_back(segment_->stream(rank, peer, channel),
-                              segment_->stream_data(rank, peer, channel), bell, peer);
+                              segment_->stream_data(rank, peer, channel), *segment_, peer);
         receivers_.emplace_back(segment_->stream(peer, rank, channel),
-                                segment_->stream_data(peer, rank, channel), bell, peer);
+                                segment_->stream_data(peer, rank, channel), *segment_, peer);
       }
     }
     reserved_.resize(senders_.size());
