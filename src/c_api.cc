@@ -133,7 +133,7 @@ bool is_devices(rondoStream_t stream) {
 
 CallStream call_stream_of(rondoStream_t stream) {
   if (stream == nullptr) return {};
-  if (is_devices(stream) && device() != nullptr) return {nullptr, stream};
+  if (is_devices(stream) && process_device() != nullptr) return {nullptr, stream};
   return {stream_of(stream), nullptr};
 }
 
@@ -399,7 +399,7 @@ rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar, rondoDat
   return at_the_edge("rondoRedOpCreatePreMulSum", [&] {
     need("op", op);
     need("scalar", scalar);
-    if (const Device* const found = device(); found != nullptr && found->allocation_of(scalar))
+    if (const Device* const found = process_device(); found != nullptr && found->allocation_of(scalar))
       fail(ErrorKind::invalid_argument, "scalar {}: expected host memory, and it is the device's", scalar);
     CommObject& object = object_of(comm);
     CommObject::CustomOperator custom{type_of(type), 0};

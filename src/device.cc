@@ -20,7 +20,7 @@ void look() {
 
 }  // namespace
 
-Device* device() {
+Device* process_device() {
   if (!looked.load(std::memory_order_acquire)) look();
   return in_use.load(std::memory_order_relaxed);
 }

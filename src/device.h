@@ -76,7 +76,7 @@ class Device {
 };
 
 // This process's device; null: there is none. Looked for once, at the first call, which starts nothing on it.
-Device* device();
+Device* process_device();
 // From now on `other` is this process's device (for tests); null: none. It must outlive all calls.
 void use_device(Device* other);
 

@@ -37,7 +37,7 @@ void add(Batch added) {
 // Whether the call goes to a device's stream: where its caller put it, or because of its memory. In a group
 // that is asked of the whole batch, since ranks that differ in their memory must batch alike.
 Device* device_for(const Batch& batch) {
-  Device* const found = device();
+  Device* const found = process_device();
   if (found == nullptr || batch.stream.device != nullptr) return found;
   if (!touches(*found, batch.call)) return nullptr;
   if (batch.stream.host)
@@ -48,7 +48,7 @@ Device* device_for(const Batch& batch) {
 }
 
 bool touches(const PlainCall& plain) {
-  const Device* const found = device();
+  const Device* const found = process_device();
   return found != nullptr && (found->allocation_of(plain.send) || found->allocation_of(plain.receive));
 }
 
