@@ -47,7 +47,7 @@ Rows library_rows() {
                                         NLOHMANN_JSON_VERSION_PATCH)},
           {"CLI11", CLI11_VERSION},
           {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"},
-          {"CUDA", device() == nullptr ? "no driver here, or not built with it: host memory only"
+          {"CUDA", process_device() == nullptr ? "no driver here, or not built with it: host memory only"
                                        : "a driver is here: calls on device memory go by host staging"}};
 }
 
