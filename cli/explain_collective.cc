@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "cli/explain_way.h"
@@ -25,13 +26,15 @@ std::vector<std::uint64_t> sent_by_rank(const Call& call, Algorithm algorithm, i
 
 int step_count(CallKind kind, Algorithm algorithm, int ranks) {
   if (ranks == 1) return 0;
-  if (algorithm == Algorithm::slots) return 1;
+  if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return 1;
+  if (algorithm == Algorithm::tree) return std::bit_width(static_cast<unsigned>(ranks - 1));
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? 2 : 1;
   return (kind == CallKind::all_reduce ? 2 : 1) * (ranks - 1);
 }
 
 const char* step_formula(CallKind kind, Algorithm algorithm) {
-  if (algorithm == Algorithm::slots) return "1";
+  if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return "1";
+  if (algorithm == Algorithm::tree) return "⌈log2 N⌉";
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? "2" : "1";
   return kind == CallKind::all_reduce ? "2(N-1)" : "N-1";
 }
@@ -39,11 +42,12 @@ const char* step_formula(CallKind kind, Algorithm algorithm) {
 const char* byte_formula(CallKind kind, Algorithm algorithm) {
   switch (kind) {
     case CallKind::all_reduce:
-      return algorithm == Algorithm::slots ? "(N-1) · S" : "2(N-1)/N · S";
+      return algorithm == Algorithm::slots || algorithm == Algorithm::one_shot ? "(N-1) · S" : "2(N-1)/N · S";
     case CallKind::all_gather:
     case CallKind::reduce_scatter:
       return "(N-1)/N · S";
     case CallKind::broadcast:
+      if (algorithm == Algorithm::tree) return "S to each rank below, the root ⌈log2 N⌉ · S";
       return algorithm == Algorithm::ring ? "S, the last of the chain 0" : "root (N-1) · S, others 0";
     case CallKind::reduce:
       return "S, the root 0";
@@ -65,8 +69,7 @@ const char* meaning_of_s(CallKind kind) {
 
 std::string reason(const CollectiveQuestion& question, Algorithm picked) {
   if (question.ranks == 1) return "one rank has nobody to send to";
-  if (question.settings.algorithm != Algorithm::automatic)
-    return fmt::format("RONDO_ALGO={} asks for it", name_of(picked));
+  if (question.settings.algorithm == picked) return fmt::format("RONDO_ALGO={} asks for it", name_of(picked));
   if (question.kind == CallKind::broadcast && picked == Algorithm::direct)
     return "every rank reads the root's memory itself";
   if (question.kind == CallKind::broadcast)
@@ -162,7 +165,8 @@ class Story {
   // Slots have bytes of their own. The other ways move those of direct.
   std::vector<Algorithm> algorithms() const {
     std::vector<Algorithm> all{Algorithm::ring, Algorithm::direct};
-    if (way_.algorithm == Algorithm::slots) all.push_back(Algorithm::slots);
+    for (const Algorithm one : {Algorithm::slots, Algorithm::one_shot, Algorithm::tree})
+      if (way_.algorithm == one) all.push_back(one);
     return all;
   }
 

@@ -37,6 +37,8 @@ std::string streams_reason(const CollectiveQuestion& question, const Call& call,
   const Settings& settings = question.settings;
   if (question.ranks == 1) return "nothing is sent";
   if (chosen == Algorithm::ring) return "what comes in from one neighbour goes out to the other";
+  if (chosen == Algorithm::one_shot) return "each rank sends all that it has to each other one";
+  if (chosen == Algorithm::tree) return "what comes in from the rank above goes out to those below";
   if (!has_ways(call, chosen, question.ranks, settings)) return "calls of this kind go no other way";
   if (settings.staging_bytes == 0)
     return fmt::format("memory from malloc, and no staging areas ({})",
@@ -160,6 +162,8 @@ Way explain_way(const CollectiveQuestion& question, const Call& call) {
                   setting_text<&Settings::staged_streaming_above>(settings, "RONDO_STAGED_STREAMING_ABOVE"))};
     case Algorithm::ring:
     case Algorithm::direct:
+    case Algorithm::one_shot:
+    case Algorithm::tree:
     case Algorithm::automatic:
     case Algorithm::hierarchy:  // between hosts only
       return {way, "streams", streams_reason(question, call, way), ""};
@@ -178,8 +182,11 @@ ExpectedTime expected_time(const CollectiveQuestion& question, const Call& call,
                               question.settings.tune_file, question.settings.tune_file_ignored)};
   if (!has_direct_ways(question.kind))
     return {std::nullopt, "not measured: `rondo tune` measures all-reduce, all-gather and reduce-scatter"};
-  if (question.settings.algorithm == Algorithm::ring)
-    return {std::nullopt, "not measured: `rondo tune` measures what is picked without RONDO_ALGO=ring"};
+  if (const Algorithm forced = choose_algorithm(question.kind, question.settings.algorithm);
+      forced != Algorithm::direct)
+    return {std::nullopt,
+            fmt::format("not measured: `rondo tune` measures what is picked without RONDO_ALGO={}",
+                        name_of(forced))};
   for (const TunedTimes& times : file->times)
     if (times.collective == name_of(question.kind) && times.buffers == name_of(question.buffers) &&
         times.ranks == question.ranks)

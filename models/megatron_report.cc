@@ -153,7 +153,7 @@ std::uint64_t all_reduce_elements(Algorithm algorithm, std::uint64_t elements, i
   const auto share = [&](int of) {
     return elements / ranks + (static_cast<std::uint64_t>(of) < elements % ranks ? 1 : 0);
   };
-  if (algorithm == Algorithm::slots) return (ranks - 1) * elements;
+  if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return (ranks - 1) * elements;
   if (algorithm == Algorithm::ring) return 2 * elements - share(rank) - share((rank + 1) % size);
   return elements - share(rank) + (ranks - 1) * share(rank);
 }

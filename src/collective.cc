@@ -1,5 +1,7 @@
 #include "src/collective.h"
 
+#include "src/hosts.h"
+
 namespace rondo {
 namespace {
 
@@ -19,6 +21,34 @@ bool has_ring(CallKind kind) {
       return false;
   }
   return false;
+}
+
+// Whether a setting can make calls of this kind go so.
+bool can_be_forced(CallKind kind, Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::ring:
+      return has_ring(kind);
+    case Algorithm::direct:
+      return true;
+    case Algorithm::one_shot:
+      return kind == CallKind::all_reduce;
+    case Algorithm::tree:
+      return kind == CallKind::broadcast;
+    case Algorithm::automatic:
+    case Algorithm::slots:
+    case Algorithm::windows:
+    case Algorithm::staged:
+    case Algorithm::hierarchy:
+      return false;
+  }
+  return false;
+}
+
+Algorithm small_between_hosts(const Call& call, std::size_t ranks) {
+  const std::size_t bytes = call.all_bytes();
+  if (call.kind == CallKind::all_reduce && (ranks - 1) * bytes <= most_one_shot) return Algorithm::one_shot;
+  if (call.kind == CallKind::broadcast && bytes >= least_tree) return Algorithm::tree;
+  return Algorithm::direct;
 }
 
 // Direct all-reduce: a direct reduce-scatter, then a direct all-gather of the outputs. All that this rank
@@ -71,8 +101,7 @@ bool has_direct_ways(CallKind kind) {
 }
 
 Algorithm choose_algorithm(CallKind kind, Algorithm forced) {
-  if (!has_ring(kind)) return Algorithm::direct;
-  if (forced != Algorithm::automatic) return forced;
+  if (can_be_forced(kind, forced)) return forced;
   // A chain spreads a broadcast's copies over the ranks. Reductions go direct: rank order, one rounding.
   return kind == CallKind::broadcast ? Algorithm::ring : Algorithm::direct;
 }
@@ -91,15 +120,17 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
 }
 
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts) {
+  if (can_be_forced(call.kind, forced)) return forced;
   if (!has_ring(call.kind)) return Algorithm::direct;
-  if (forced != Algorithm::automatic) return forced;
-  // Small calls wait for rounds, of which direct has one or two, and not for bytes.
-  if (call.all_bytes() <= most_direct_between_hosts) return Algorithm::direct;
+  if (call.all_bytes() <= most_direct_between_hosts) return small_between_hosts(call, hosts.of.size());
   return has_hierarchy(call.kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {
-  return ranks > 1 && chosen != Algorithm::slots && settings.algorithm != Algorithm::ring &&
+  // What a setting forces goes over streams.
+  const bool forced =
+      settings.algorithm == Algorithm::ring || chosen == Algorithm::one_shot || chosen == Algorithm::tree;
+  return ranks > 1 && chosen != Algorithm::slots && !forced &&
          (can_use_windows(call) || has_direct_ways(call.kind));
 }
 
@@ -113,8 +144,12 @@ Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& 
   return call.all_bytes() > staged_above ? Algorithm::staged : chosen;
 }
 
-std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place) {
+std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place,
+                                            const Hosts& hosts) {
   if (algorithm == Algorithm::ring) return make_ring(call, place);
+  if (algorithm == Algorithm::one_shot) return make_one_shot(call, place);
+  if (algorithm == Algorithm::tree) return make_tree(call, place, hosts);
+  if (algorithm == Algorithm::hierarchy) return make_hierarchy(call, place, hosts);
   switch (call.kind) {
     case CallKind::all_reduce:
       return std::make_unique<DirectAllReduce>(call, place);

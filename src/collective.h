@@ -43,17 +43,22 @@ struct Place {
   int right() const { return at((position(rank) + 1) % size); }
 };
 
-// Pure functions of what all ranks know: so ranks cannot choose differently. Ring or direct, for calls too
-// large for slots; ring, direct or slots, for calls in which no rank's input has more than `input_bytes`.
+// Pure functions of what all ranks know: so ranks cannot choose differently. What is forced, where the kind
+// of call has it, else ring or direct, for calls too large for slots; or slots besides, for calls in which no
+// rank's input has more than `input_bytes`.
 Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
-// Between hosts: direct for small calls, else hierarchy where the hosts have as many ranks each, else ring;
-// by the call's arguments alone.
+// Between hosts, by the call's arguments and the ranks alone. Small calls go direct, which has one round or
+// two: an all-reduce in one shot, as long as no rank sends too much, and a broadcast along a tree, unless it
+// is very small. Else hierarchy where the hosts have as many ranks each, else ring. Measured:
+// docs/performance.md.
 struct Hosts;
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts);
-inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;  // measured: docs/performance.md
+inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;
+inline constexpr std::size_t most_one_shot = 112 * 1024;  // that a rank sends
+inline constexpr std::size_t least_tree = 4 * 1024;
 bool has_hierarchy(CallKind kind, const Hosts& hosts);
 
 // How a call is carried out that is too large for slots, from what all ranks know: whether the buffers that
@@ -66,7 +71,8 @@ Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& 
 // Whether choose_way looks at `possible`.
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings);
 
-std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place);
+std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place,
+                                            const Hosts& hosts);
 
 // The parts of make_collective, one file each.
 std::unique_ptr<Collective> make_ring(const Call& call, const Place& place);
@@ -75,6 +81,10 @@ std::unique_ptr<Collective> make_exchange(const Call& call, const Place& place);
 // Every rank's own chunk of the outputs goes to all: the second half of a direct all-reduce.
 std::unique_ptr<Collective> make_gather_of_outputs(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
+// A broadcast that goes to each host once, and from there to its ranks.
+std::unique_ptr<Collective> make_tree(const Call& call, const Place& place, const Hosts& hosts);
+// An all-reduce for which every rank gets all inputs.
+std::unique_ptr<Collective> make_one_shot(const Call& call, const Place& place);
 // Direct within a host, rings between hosts.
 std::unique_ptr<Collective> make_hierarchy(const Call& call, const Place& place, const Hosts& hosts);
 // For ranks that share no memory; where they do, that all have called is all that a barrier needs.

@@ -336,9 +336,9 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (far_) {
     head.algorithm = choose_between_hosts(head.call, options_.settings.algorithm, membership_.hosts);
-    if (head.algorithm == Algorithm::hierarchy) return make_hierarchy(head.call, place_, membership_.hosts);
-    return head.call.kind == CallKind::barrier ? make_message_barrier(place_)
-                                               : make_collective(head.call, head.algorithm, place_);
+    return head.call.kind == CallKind::barrier
+               ? make_message_barrier(place_)
+               : make_collective(head.call, head.algorithm, place_, membership_.hosts);
   }
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   const Ways possible{
@@ -352,7 +352,7 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
     return make_windows(head.call, place_, std::move(peers), meet_again(head.sequence));
   }
   if (head.algorithm == Algorithm::staged) return make_staged(head.call, place_, staging_);
-  return make_collective(head.call, head.algorithm, place_);
+  return make_collective(head.call, head.algorithm, place_, membership_.hosts);
 }
 
 MeetAgain Communicator::meet_again(std::uint64_t sequence) {

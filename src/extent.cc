@@ -29,6 +29,15 @@ Extents slice(std::span<const Extent> extents, std::size_t offset, std::size_t b
   return part;
 }
 
+void append(Extents& list, std::span<const Extent> more) {
+  for (const Extent& extent : more) {
+    if (!list.empty() && list.back().data + list.back().bytes == extent.data)
+      list.back().bytes += extent.bytes;
+    else
+      list.push_back(extent);
+  }
+}
+
 std::size_t copy_extents(std::span<const Extent> from, std::span<const Extent> to) {
   std::size_t copied = 0;
   for_each_piece(from, to, [&](const std::byte* source, std::byte* target, std::size_t bytes) {

@@ -22,6 +22,9 @@ std::size_t total_bytes(std::span<const Extent> extents);
 // The part of `extents` from byte `offset` on, `bytes` long. Both must lie inside.
 Extents slice(std::span<const Extent> extents, std::size_t offset, std::size_t bytes);
 
+// Adds `more` to the end of `list`. Pieces that lie one after another become one.
+void append(Extents& list, std::span<const Extent> more);
+
 // Visits two lists of the same number of bytes, in pieces of any size, in pieces that are whole in both:
 // visit(data in `first`, data in `second`, bytes).
 template <typename Visit>

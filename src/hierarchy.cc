@@ -179,9 +179,6 @@ class Hierarchy : public Collective {
   static const Extents& at(const std::vector<Extents>& chunks, int rank) {
     return chunks[static_cast<std::size_t>(rank)];
   }
-  static void append(Extents& list, const Extents& more) {
-    list.insert(list.end(), more.begin(), more.end());
-  }
 
   const Call& call_;
   int rank_, ranks_;

@@ -24,6 +24,13 @@ Hosts Hosts::group(const std::vector<ProcessIdentity>& processes, const std::vec
   return hosts;
 }
 
+std::vector<std::vector<int>> Hosts::parties() const {
+  if (!one()) return ranks;
+  std::vector<std::vector<int>> alone;
+  for (const int rank : ranks.front()) alone.push_back({rank});
+  return alone;
+}
+
 std::vector<int> Hosts::ring() const {
   const auto cpus_of = [&](int rank) { return cpus[static_cast<std::size_t>(rank)]; };
   std::vector<int> order;

@@ -27,6 +27,8 @@ struct Hosts {
   const std::vector<int>& neighbours(int rank) const { return ranks[static_cast<std::size_t>(host(rank))]; }
   int place_of(int rank) const { return place[static_cast<std::size_t>(rank)]; }
   const std::string& description(int rank) const { return descriptions[static_cast<std::size_t>(rank)]; }
+  // The ranks that stand together in a tree: those of a host, or, where all are on one, each alone.
+  std::vector<std::vector<int>> parties() const;
   // All ranks, host after host: a ring in this order enters each host once. Within a host along its cores, if
   // all of its ranks are bound, else by number.
   std::vector<int> ring() const;

@@ -61,7 +61,29 @@ class Expected {
   // Every peer takes all of an all-reduce's input at once.
   void slots() {
     if (call_.kind != CallKind::all_reduce) return direct();
-    add_to_all_peers(all_chunks());
+    one_shot();
+  }
+  void one_shot() { add_to_all_peers(all_chunks()); }
+
+  // The chunk goes to each host once, and there to each rank; where all are on one host, each counts as a
+  // host of its own. Hosts are numbered from the root's on. Host number h has it from the host whose number
+  // is h without its lowest bit.
+  void tree(const Hosts* hosts) {
+    const bool alone = hosts == nullptr || hosts->one();
+    const int count = alone ? size_ : static_cast<int>(hosts->ranks.size());
+    const auto host_of = [&](int rank) { return alone ? rank : hosts->host(rank); };
+    const auto first_of = [&](int host) {
+      if (host == host_of(call_.root)) return call_.root;
+      return alone ? host : hosts->ranks[static_cast<std::size_t>(host)].front();
+    };
+    if (rank_ != first_of(host_of(rank_))) return;
+    const auto number = [&](int host) { return (host + count - host_of(call_.root)) % count; };
+    for (int host = 0; host < count; ++host) {
+      const int from = number(host) & (number(host) - 1);
+      if (number(host) != 0 && from == number(host_of(rank_))) add(first_of(host), chunk(0));
+    }
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_ && host_of(peer) == host_of(rank_)) add(peer, chunk(0));
   }
 
   // Ring j joins the ranks that are number j on their hosts, and has all their chunks. Within a host, what
@@ -140,6 +162,10 @@ void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, 
   switch (algorithm) {
     case Algorithm::ring:
       return expected.ring(order.right);
+    case Algorithm::one_shot:
+      return expected.one_shot();
+    case Algorithm::tree:
+      return expected.tree(order.hosts);
     case Algorithm::windows:
       return expected.stored_on_windows();
     case Algorithm::slots:

@@ -72,7 +72,7 @@ std::string device_list(const char* name, const std::string& value) {
 }
 
 constexpr Variable all_variables[] = {
-    {"RONDO_ALGO", "auto, ring or direct",
+    {"RONDO_ALGO", forcible_names,
      [](Settings& s, const char* name, const std::string& value) {
        s.algorithm = parse_algorithm(name, value);
      },
@@ -154,6 +154,10 @@ const char* name_of(Algorithm algorithm) {
       return "ring";
     case Algorithm::direct:
       return "direct";
+    case Algorithm::one_shot:
+      return "one-shot";
+    case Algorithm::tree:
+      return "tree";
     case Algorithm::windows:
       return "windows";
     case Algorithm::slots:
@@ -167,9 +171,9 @@ const char* name_of(Algorithm algorithm) {
 }
 
 Algorithm parse_algorithm(const std::string& source, const std::string& value) {
-  for (Algorithm algorithm : {Algorithm::automatic, Algorithm::ring, Algorithm::direct})
+  for (const Algorithm algorithm : forcible)
     if (value == name_of(algorithm)) return algorithm;
-  bad_value(source.c_str(), value, "auto, ring or direct");
+  bad_value(source.c_str(), value, forcible_names);
 }
 
 const char* name_of(Origin origin) {

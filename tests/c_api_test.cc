@@ -353,8 +353,9 @@ TEST(CApi, TheStartChecksWhatItIsGiven) {
   config.strict = 2;
   expect_error(with(), rondoInvalidArgument, "config strict 2");
   config = RONDO_CONFIG_INITIALIZER;
-  config.algorithm = "tree";
-  expect_error(with(), rondoInvalidArgument, "config algorithm=\"tree\": expected auto, ring or direct");
+  config.algorithm = "bush";
+  expect_error(with(), rondoInvalidArgument,
+               "config algorithm=\"bush\": expected auto, ring, direct, one-shot or tree");
   config = RONDO_CONFIG_INITIALIZER;
   config.algorithm = "ring";
   config.name = "alone";

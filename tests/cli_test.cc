@@ -610,7 +610,7 @@ TEST(Info, BadSettingIsShownAndAnError) {
   const Result result = rondo({"info"}, {{"RONDO_ALGO", "rings"}});
   EXPECT_EQ(result.status, 2);
   EXPECT_HAS(result.out, "rings");
-  EXPECT_HAS(result.err, "rondo: RONDO_ALGO=\"rings\": expected auto, ring or direct");
+  EXPECT_HAS(result.err, "rondo: RONDO_ALGO=\"rings\": expected auto, ring, direct, one-shot or tree");
 }
 
 // ---- rondo tune ----

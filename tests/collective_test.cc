@@ -21,7 +21,7 @@ struct Case {
 std::string name(const ::testing::TestParamInfo<Case>& info) {
   const std::size_t staging = info.param.staging_bytes;
   return fmt::format(
-      "{}_{}_{}{}{}", info.param.size, name_of(info.param.algorithm),
+      "{}_{}_{}{}{}", info.param.size, test_name(info.param.algorithm),
       info.param.kind == RanksAre::processes ? "processes" : "threads",
       staging == Settings().staging_bytes ? "" : fmt::format("_staging_{}", staging),
       info.param.hosts.empty() ? "" : fmt::format("_hosts_{}", fmt::join(info.param.hosts, "")));
@@ -200,9 +200,10 @@ TEST_P(Collectives, AllToAllTransposesBlocks) {
 
 Algorithm Collectives::expected_way(const Communicator& comm, int size) {
   if (GetParam().algorithm == Algorithm::ring) return Algorithm::ring;
+  if (GetParam().algorithm == Algorithm::one_shot) return Algorithm::one_shot;
   if (!spans_hosts()) return size > 1 && GetParam().staging_bytes > 0 ? Algorithm::staged : Algorithm::direct;
   if (GetParam().algorithm == Algorithm::direct) return Algorithm::direct;
-  return comm.hosts().ranks.front().size() == 1 ? Algorithm::ring : Algorithm::hierarchy;
+  return has_hierarchy(CallKind::all_reduce, comm.hosts()) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
 // The cases below cover what they are meant to.
@@ -213,6 +214,9 @@ TEST_P(Collectives, GoTheWayThatTheSettingsSay) {
     const auto rows = comm.ledger().rows();
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows.begin()->first.algorithm, expected_way(comm, seat.size));
+    if (GetParam().algorithm != Algorithm::tree) return;
+    comm.run(broadcast_call(seat, buffer.data(), buffer.data(), 40'000, DataType::f32, 0));
+    EXPECT_EQ(comm.ledger().rows().count({"", CallKind::broadcast, Algorithm::tree}), 1u);
   });
 }
 
@@ -220,7 +224,9 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {1, 2, 3, 4, 5, 7}) all.push_back({size, algorithm, RanksAre::processes});
-  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
+  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 9}) all.push_back({size, algorithm, RanksAre::processes});
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct, Algorithm::one_shot, Algorithm::tree})
     for (const int size : {2, 3, 6}) all.push_back({size, algorithm, RanksAre::threads});
   // Without staging areas, and with areas of a number that divides nothing, for many small rounds.
   for (const std::size_t staging : {std::size_t{0}, std::size_t{4'097}})
@@ -233,6 +239,10 @@ std::vector<Case> cases() {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const Seating& hosts : std::vector<Seating>{
              {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 1, 1, 2, 2, 2}, {3, 1, 0, 2, 1, 3, 3}})
+      over_hosts(algorithm, hosts);
+  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+    for (const Seating& hosts :
+         std::vector<Seating>{{0, 1}, {0, 1, 0, 1}, {0, 1, 2, 3}, {3, 1, 0, 2, 1, 3, 3}})
       over_hosts(algorithm, hosts);
   // Hierarchies, but for the last: its hosts are uneven.
   for (const Seating& hosts :

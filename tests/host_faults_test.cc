@@ -111,6 +111,8 @@ class HostFaults : public ::testing::Test {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == child_ok)
         << "rank " << rank << (WIFSIGNALED(status) ? " was ended by a signal" : " failed (see above)");
   }
+  // Broadcasts along a tree from rank 0; rank 1 has none below it, rank 2 has rank 3.
+  void expect_a_killed_rank_of_a_tree_is_named(int victim);
   void expect_all_well() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) expect_well(static_cast<int>(rank));
   }
@@ -178,6 +180,32 @@ TEST_F(HostFaults, OneKilledRankOfAHostIsKnownOnAllHosts) {
   kill_rank(3);
   expect_all_well();
 }
+
+void HostFaults::expect_a_killed_rank_of_a_tree_is_named(int victim) {
+  const TestHosts hosts(4);
+  start(hosts, {0, 1, 2, 3}, 20s, [victim](Communicator& comm, Progress& progress) {
+    std::vector<float> data(2'000);
+    auto last = Clock::now();
+    const std::string text = error_message([&] {
+      while (true) {
+        last = Clock::now();
+        comm.run(broadcast_call(seat_of(comm), data.data(), data.data(), data.size(), DataType::f32, 0));
+        // Else the root would run ahead of all.
+        if (++progress.calls % 16 == 0) comm.run(barrier_call());
+      }
+    });
+    EXPECT_LT(Clock::now() - last, 10s);
+    EXPECT_EQ(comm.ledger().rows().count({"", CallKind::broadcast, Algorithm::tree}), 1u);
+    expect_parts(text, {fmt::format("rank {}", victim).c_str()});
+  });
+  wait_for_calls(5);
+  kill_rank(victim);
+  expect_all_well();
+}
+
+TEST_F(HostFaults, AKilledRankInTheMiddleOfATreeIsNamed) { expect_a_killed_rank_of_a_tree_is_named(2); }
+
+TEST_F(HostFaults, AKilledRankAtTheEndOfATreeIsNamed) { expect_a_killed_rank_of_a_tree_is_named(3); }
 
 TEST_F(HostFaults, ARankThatAbortsTellsOtherHosts) {
   run_on_hosts(TestHosts::shared(2), {0, 1, 1}, [](Communicator& comm) {

@@ -66,6 +66,59 @@ TEST(Hosts, TheRingGoesAlongTheCores) {
   EXPECT_EQ(Hosts::group(processes, names, cpus).ring(), (std::vector<int>{0, 1, 2, 3, 5, 4}));
 }
 
+// ---- what is chosen ----
+
+Hosts hosts_with(int hosts, int ranks) {
+  std::vector<ProcessIdentity> processes;
+  for (int rank = 0; rank < hosts * ranks; ++rank)
+    processes.push_back(process(static_cast<std::uint64_t>(rank / ranks), 1));
+  return Hosts::group(processes, std::vector<std::string>(processes.size()),
+                      std::vector<CpuPlace>(processes.size()));
+}
+
+Call call_of(CallKind kind, int ranks, std::size_t bytes) {
+  Call call;
+  call.kind = kind;
+  if (kind == CallKind::broadcast || kind == CallKind::reduce)
+    call.chunk_bytes = {bytes};
+  else
+    call.chunk_bytes.assign(static_cast<std::size_t>(ranks), bytes / static_cast<std::size_t>(ranks));
+  return call;
+}
+
+TEST(BetweenHosts, TheChoiceIsMadeByKindBytesAndRanks) {
+  struct Case {
+    CallKind kind;
+    int hosts, ranks;  // ranks a host
+    std::size_t bytes;
+    Algorithm expected;
+  };
+  for (const Case& one : {Case{CallKind::all_reduce, 2, 1, 64, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 4, 2, 16'384, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 4, 2, 16'392, Algorithm::hierarchy},
+                          Case{CallKind::all_reduce, 4, 1, 16'388, Algorithm::ring},
+                          Case{CallKind::all_reduce, 16, 1, 7'168, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 16, 1, 8'192, Algorithm::direct},
+                          Case{CallKind::all_gather, 4, 1, 64, Algorithm::direct},
+                          Case{CallKind::reduce_scatter, 4, 2, 16'384, Algorithm::direct},
+                          Case{CallKind::reduce, 4, 2, 16'384, Algorithm::direct},
+                          Case{CallKind::reduce, 4, 2, 16'385, Algorithm::ring},
+                          Case{CallKind::broadcast, 4, 1, 4'095, Algorithm::direct},
+                          Case{CallKind::broadcast, 4, 1, 4'096, Algorithm::tree},
+                          Case{CallKind::broadcast, 4, 2, 16'384, Algorithm::tree},
+                          Case{CallKind::broadcast, 4, 1, 16'385, Algorithm::ring},
+                          Case{CallKind::all_to_all, 4, 1, 1 << 20, Algorithm::direct}}) {
+    const Call call = call_of(one.kind, one.hosts * one.ranks, one.bytes);
+    const Hosts hosts = hosts_with(one.hosts, one.ranks);
+    EXPECT_EQ(choose_between_hosts(call, Algorithm::automatic, hosts), one.expected)
+        << name_of(one.kind) << " of " << one.bytes << " on " << one.hosts << " x " << one.ranks;
+    EXPECT_EQ(choose_between_hosts(call, Algorithm::one_shot, hosts),
+              one.kind == CallKind::all_reduce ? Algorithm::one_shot : one.expected);
+    EXPECT_EQ(choose_between_hosts(call, Algorithm::tree, hosts),
+              one.kind == CallKind::broadcast ? Algorithm::tree : one.expected);
+  }
+}
+
 class OverHosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -161,6 +214,37 @@ TEST_F(OverHosts, AHierarchySendsEachByteBetweenHostsAsIfHostsWereRanks) {
     comm.ledger().reset();
     comm.run(reduce_scatter_call(seat_of(comm), all.data(), data.data(), 40'000, DataType::f32, {}));
     EXPECT_EQ(between_hosts(comm, ByteClass::payload), 4u * 160'000);
+  });
+}
+
+TEST_F(OverHosts, ATreeEntersEachHostOnce) {
+  run({0, 1, 2, 0, 1, 1}, [](Communicator& comm) {
+    for (int root = 0; root < comm.size(); ++root) {
+      comm.ledger().reset();
+      std::vector<float> data(2'000, static_cast<float>(comm.rank()));
+      comm.run(broadcast_call(seat_of(comm), data.data(), data.data(), data.size(), DataType::f32, root));
+      EXPECT_EQ(data, std::vector<float>(2'000, static_cast<float>(root)));
+      EXPECT_EQ(comm.ledger().rows().begin()->first.algorithm, Algorithm::tree);
+      EXPECT_EQ(between_hosts(comm, ByteClass::payload), 2u * 8'000);
+    }
+  });
+}
+
+// The same class of summation: one shot and direct differ in no bit.
+TEST_F(OverHosts, ASmallAllReduceGoesInOneShotWithTheBitsOfADirectOne) {
+  run({0, 0, 1, 1}, [](Communicator& comm) {
+    const auto direct = comm.split(0, comm.rank(), test_options(Algorithm::direct));
+    const double values[] = {49984, 30000, -49984, -30000.5};
+    for (const DataType type : {DataType::f16, DataType::bf16, DataType::f32})
+      for (const std::size_t count : {1u, 5u, 1'003u, 4'096u}) {
+        TypedBuffer data(type, count), one(type, count), other(type, count);
+        data.fill([&](std::size_t i) { return values[comm.rank()] / static_cast<double>(i % 7 + 1); });
+        comm.run(all_reduce_call(seat_of(comm), data.data(), one.data(), count, type, {}));
+        direct->run(all_reduce_call(seat_of(comm), data.data(), other.data(), count, type, {}));
+        EXPECT_EQ(std::memcmp(one.data(), other.data(), count * size_of(type)), 0) << name_of(type) << count;
+      }
+    EXPECT_EQ(comm.ledger().rows().count({"", CallKind::all_reduce, Algorithm::one_shot}), 1u);
+    EXPECT_EQ(direct->ledger().rows().count({"", CallKind::all_reduce, Algorithm::direct}), 1u);
   });
 }
 

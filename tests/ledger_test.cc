@@ -33,7 +33,7 @@ using Rows = std::vector<ByteCounts>;
 TEST(ExpectedPayload, OfOneRankIsNothing) {
   for (const CallKind kind : {CallKind::all_reduce, CallKind::all_gather, CallKind::reduce_scatter,
                               CallKind::broadcast, CallKind::reduce})
-    for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
+    for (const Algorithm algorithm : forcible)
       EXPECT_EQ(matrix(call_of(kind, {40}), algorithm, 1), (Rows{{0}}));
 }
 
@@ -63,6 +63,8 @@ TEST(ExpectedPayload, OfThreeRanksWithUnevenChunks) {
             (Rows{{0, 20, 40}, {10, 0, 40}, {10, 20, 0}}));
   EXPECT_EQ(matrix(call_of(CallKind::all_reduce, chunks), Algorithm::direct, 3),
             (Rows{{0, 30, 50}, {30, 0, 60}, {50, 60, 0}}));
+  EXPECT_EQ(matrix(call_of(CallKind::all_reduce, chunks), Algorithm::one_shot, 3),
+            (Rows{{0, 70, 70}, {70, 0, 70}, {70, 70, 0}}));
 }
 
 TEST(ExpectedPayload, OfFourRanksWithARoot) {
@@ -78,6 +80,16 @@ TEST(ExpectedPayload, OfFourRanksWithARoot) {
             (Rows{{0, 7, 0, 0}, {0, 0, 0, 0}, {0, 7, 0, 0}, {0, 7, 0, 0}}));
   EXPECT_EQ(matrix(call_of(CallKind::scatter, {7, 7, 7, 7}, 1), Algorithm::direct, 4),
             (Rows{{0, 0, 0, 0}, {7, 0, 7, 7}, {0, 0, 0, 0}, {0, 0, 0, 0}}));
+}
+
+// By distance from the root: 0 serves 4, 2 and 1; 2 serves 3, and 4 serves 5.
+TEST(ExpectedPayload, OfATreeOfSixRanks) {
+  EXPECT_EQ(matrix(call_of(CallKind::broadcast, {7}, 2), Algorithm::tree, 6), (Rows{{0, 7, 0, 0, 0, 0},
+                                                                                    {0, 0, 0, 0, 0, 0},
+                                                                                    {7, 0, 0, 7, 7, 0},
+                                                                                    {0, 0, 0, 0, 0, 0},
+                                                                                    {0, 0, 0, 0, 0, 7},
+                                                                                    {0, 0, 0, 0, 0, 0}}));
 }
 
 TEST(ExpectedPayload, OfFiveRanks) {
@@ -243,11 +255,15 @@ TEST_P(LedgerOfRanks, MergedMatrixHasTheRowsOfTheAlgorithm) {
         std::vector<float> send(4000, 1), receive(4000);
         comm.run(all_reduce_call(seat, send.data(), receive.data(), 4000, DataType::f32, {}));
         const auto matrix = ledger_matrix(comm, ByteClass::payload);
-        // 2 (N - 1) / N of 16,000 bytes from each rank: to the right, or a third to each other rank.
+        // 2 (N - 1) / N of 16,000 bytes from each rank: to the right, or a third to each other rank; in one
+        // shot all of it to each.
         for (std::size_t from = 0; from < 4; ++from)
           for (std::size_t to = 0; to < 4; ++to) {
-            const std::uint64_t ring = to == (from + 1) % 4 ? 24'000 : 0, direct = from == to ? 0 : 8'000;
-            EXPECT_EQ(matrix[from * 4 + to], algorithm == Algorithm::ring ? ring : direct)
+            const std::uint64_t ring = to == (from + 1) % 4 ? 24'000 : 0, direct = from == to ? 0 : 8'000,
+                                one_shot = 2 * direct;
+            EXPECT_EQ(matrix[from * 4 + to], algorithm == Algorithm::ring       ? ring
+                                             : algorithm == Algorithm::one_shot ? one_shot
+                                                                                : direct)
                 << from << "->" << to;
           }
         const auto protocol = ledger_matrix(comm, ByteClass::protocol);
@@ -289,8 +305,9 @@ TEST_P(LedgerOfRanks, EveryRowOfEveryCallIsExact) {
       test_options(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, LedgerOfRanks, ::testing::Values(Algorithm::ring, Algorithm::direct),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Algorithms, LedgerOfRanks,
+                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace rondo::test

@@ -258,23 +258,25 @@ TEST_P(Numbers, AllRanksAndRunsGiveTheSameBits) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, Numbers, ::testing::Values(Algorithm::ring, Algorithm::direct),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Algorithms, Numbers,
+                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot),
+                         [](const auto& info) { return test_name(info.param); });
 
-// ---- rank order: what auto and direct promise, and a forced ring does not ----
+// ---- rank order: what auto, direct and one-shot promise, and a forced ring does not ----
 
 template <typename Body>
-void run_direct(int size, Body body) {
-  run_ranks(
-      size,
-      [&](Communicator& comm) {
-        body(comm, Seat{comm.rank(), comm.size()});
-      },
-      test_options(), RanksAre::threads);
+void run_in_rank_order(int size, Body body) {
+  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::one_shot})
+    run_ranks(
+        size,
+        [&](Communicator& comm) {
+          body(comm, Seat{comm.rank(), comm.size()});
+        },
+        test_options(algorithm), RanksAre::threads);
 }
 
 TEST(RankOrder, SumsDependNeitherOnPlaceNorOnSizeNorOnCompany) {
-  run_direct(4, [](Communicator& comm, Seat seat) {
+  run_in_rank_order(4, [](Communicator& comm, Seat seat) {
     // In rank order (2^25 + 3) is 2^25 + 4, minus 2^25 is 4 and with 5 is 9; (exactly it is 8).
     const float values[] = {0x1p25f, 3, -0x1p25f, 5};
     const float expected = ((values[0] + values[1]) + values[2]) + values[3];
@@ -296,17 +298,17 @@ TEST(RankOrder, SumsDependNeitherOnPlaceNorOnSizeNorOnCompany) {
 }
 
 TEST(RankOrder, SixteenBitTypesAccumulateInF32) {
-  run_direct(6, [](Communicator& comm, Seat seat) {
+  run_in_rank_order(6, [](Communicator& comm, Seat seat) {
     EXPECT_EQ(all_reduced(comm, DataType::bf16, seat.rank == 0 ? 512 : 3), 528);
   });
-  run_direct(4, [](Communicator& comm, Seat seat) {
+  run_in_rank_order(4, [](Communicator& comm, Seat seat) {
     const double values[] = {49984, 30000, -49984, -30000};
     EXPECT_EQ(all_reduced(comm, DataType::f16, values[seat.rank]), 0);
   });
 }
 
 TEST(RankOrder, AveragesOfHalfNeitherOverflowNorVanish) {
-  run_direct(8, [](Communicator& comm, Seat) {
+  run_in_rank_order(8, [](Communicator& comm, Seat) {
     EXPECT_EQ(all_reduced(comm, DataType::f16, 9000, {ReduceOp::avg, 0}), 9000);
     EXPECT_EQ(all_reduced(comm, DataType::f16, 0x1p-24, {ReduceOp::avg, 0}), 0x1p-24);
   });

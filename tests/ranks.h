@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <thread>
@@ -56,6 +57,13 @@ inline void run_threads(int size, const std::function<void(int)>& body) {
       }
     });
   }
+}
+
+// An algorithm in a test's name.
+inline std::string test_name(Algorithm algorithm) {
+  std::string name = name_of(algorithm);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 // Tests run with the ledger strict and with a deadline short enough that a hang is a failure soon.

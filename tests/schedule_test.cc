@@ -1,11 +1,14 @@
-// Ring schedules in plain arrays, without a transport: every rank count from 1 to 16.
+// Schedules in plain arrays, without a transport: rings of 1 to 16 ranks, trees of 1 to 33.
 #include "src/schedule.h"
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <deque>
 #include <map>
 #include <numeric>
+
+#include "src/tree_schedule.h"
 
 namespace rondo {
 namespace {
@@ -123,6 +126,68 @@ TEST_P(Schedule, BroadcastAndReduceWorkForEveryRoot) {
     EXPECT_EQ(sorted(reduced.stored[static_cast<std::size_t>(root)].at(0)), everyone(size));
     EXPECT_EQ(std::accumulate(cast.sent.begin(), cast.sent.end(), 0), size - 1);
     EXPECT_EQ(std::accumulate(reduced.sent.begin(), reduced.sent.end(), 0), size - 1);
+  }
+}
+
+// ---- trees ----
+
+using Parties = std::vector<std::vector<int>>;
+
+Parties alone(int size) {
+  Parties parties;
+  for (int rank = 0; rank < size; ++rank) parties.push_back({rank});
+  return parties;
+}
+
+// When each rank has what the root has, if whoever has it serves one child a round; -1: never.
+std::vector<int> rounds_of_tree(int size, int root, const Parties& parties) {
+  std::vector<int> round(static_cast<std::size_t>(size), -1);
+  round[static_cast<std::size_t>(root)] = 0;
+  std::deque<int> to_serve{root};
+  while (!to_serve.empty()) {
+    const int rank = to_serve.front();
+    to_serve.pop_front();
+    int now = round[static_cast<std::size_t>(rank)];
+    for (const int child : role_in_tree(rank, root, parties).children) {
+      EXPECT_EQ(role_in_tree(child, root, parties).parent, rank);
+      EXPECT_EQ(round[static_cast<std::size_t>(child)], -1) << "served twice";
+      round[static_cast<std::size_t>(child)] = ++now;
+      to_serve.push_back(child);
+    }
+  }
+  EXPECT_EQ(role_in_tree(root, root, parties).parent, -1);
+  return round;
+}
+
+TEST(Tree, ReachesAllRanksInFewRoundsFromEveryRoot) {
+  for (int size = 1; size <= 33; ++size)
+    for (int root = 0; root < size; ++root) {
+      const std::vector<int> rounds = rounds_of_tree(size, root, alone(size));
+      EXPECT_EQ(std::count(rounds.begin(), rounds.end(), -1), 0) << size << ", root " << root;
+      EXPECT_EQ(*std::max_element(rounds.begin(), rounds.end()),
+                std::bit_width(static_cast<unsigned>(size - 1)));
+    }
+}
+
+TEST(Tree, EntersEachPartyOnce) {
+  for (const Parties& parties :
+       {Parties{{0, 2}, {1, 3}}, Parties{{0}, {1, 2, 3}, {4, 5}}, Parties{{3, 1}, {0, 5, 6}, {4}, {2}}}) {
+    int size = 0;
+    for (const auto& party : parties) size += static_cast<int>(party.size());
+    const auto party_of = [&](int rank) {
+      return std::find_if(parties.begin(), parties.end(), [&](const auto& party) {
+        return std::find(party.begin(), party.end(), rank) != party.end();
+      });
+    };
+    for (int root = 0; root < size; ++root) {
+      const std::vector<int> rounds = rounds_of_tree(size, root, parties);
+      EXPECT_EQ(std::count(rounds.begin(), rounds.end(), -1), 0) << size << ", root " << root;
+      std::size_t entered = 1;
+      for (int rank = 0; rank < size; ++rank)
+        for (const int child : role_in_tree(rank, root, parties).children)
+          entered += party_of(rank) == party_of(child) ? 0 : 1;
+      EXPECT_EQ(entered, parties.size()) << "root " << root;
+    }
   }
 }
 

@@ -89,11 +89,11 @@ TEST(Settings, RefuseWhatIsNoTimeout) {
 }
 
 TEST(Settings, TakeAndRefuseWords) {
-  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::ring, Algorithm::direct}) {
+  for (const Algorithm algorithm : forcible) {
     const Variable set("RONDO_ALGO", name_of(algorithm));
     EXPECT_EQ(Settings::from_environment().algorithm, algorithm);
   }
-  expect_refused("RONDO_ALGO", {"", "Ring", "tree", "0", "ring "}, read_settings);
+  expect_refused("RONDO_ALGO", {"", "Ring", "slots", "hierarchy", "one_shot", "0", "ring "}, read_settings);
   {
     const Variable set("RONDO_STRICT", "1");
     EXPECT_TRUE(Settings::from_environment().strict);
