@@ -45,6 +45,7 @@ struct Tuned {
 struct Introduction {
   ProcessIdentity process;
   cpu_set_t cores;
+  CpuPlace cpu;
   double quota_cores;
   int algorithm;
   std::uint64_t buffer_bytes, slice_bytes;
@@ -65,11 +66,19 @@ std::string host_name(const std::string& address) {
   return address.empty() ? name.data() : fmt::format("{} ({})", name.data(), address);
 }
 
+std::vector<int> numbers_of(const cpu_set_t& cores) {
+  std::vector<int> numbers;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &cores)) numbers.push_back(cpu);
+  return numbers;
+}
+
 Introduction introduce(const Settings& settings, const std::string& address) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
   ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
+  mine.cpu = cpu_place(numbers_of(mine.cores));
   mine.quota_cores = std::max(1.0, cpu_quota().value_or(no_quota));
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
@@ -213,11 +222,13 @@ std::unique_ptr<Network> open_network(Rendezvous& rendezvous, int rank, int size
 Hosts hosts_of(const std::vector<Introduction>& all) {
   std::vector<ProcessIdentity> processes;
   std::vector<std::string> names;
+  std::vector<CpuPlace> cpus;
   for (const Introduction& one : all) {
     processes.push_back(one.process);
+    cpus.push_back(one.cpu);
     names.emplace_back(one.host_name.data());
   }
-  return Hosts::group(processes, names);
+  return Hosts::group(processes, names, std::move(cpus));
 }
 
 // Containers and other users' processes may keep their memory to themselves. What one rank cannot do none

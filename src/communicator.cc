@@ -7,6 +7,7 @@
 #include "src/engine.h"
 #include "src/log.h"
 #include "src/mismatch.h"
+#include "src/moving.h"
 
 namespace rondo {
 namespace {
@@ -214,7 +215,13 @@ bool Communicator::step(PendingCall& head) {
     head.collective = make(head);
     transport_->progress();
   }
-  return head.collective->step();
+  return step_collective(head);
+}
+
+bool Communicator::step_collective(const PendingCall& head) const {
+  if (head.algorithm != Algorithm::windows) return head.collective->step();
+  const Moving moving(*membership_.segment, local_rank_);
+  return moving.allowed() && head.collective->step();
 }
 
 void Communicator::activate(PendingCall& head) {
@@ -466,7 +473,10 @@ void Communicator::break_off(const Error& error, std::string call) {
 }
 
 void Communicator::fail_pending(const Error& error) {
-  if (membership_.network) membership_.network->abandon();
+  if (membership_.network)
+    membership_.network->abandon();
+  else if (!wait_for_moving(*membership_.segment, membership_.peers))
+    logger().warn("{}: a peer may still store to this rank's buffers", prefix());
   while (!pending_.empty()) {
     const std::shared_ptr<PendingCall> head = pending_.front();
     end(*head, error);
@@ -563,7 +573,7 @@ void Communicator::need_live_peers(const PendingCall& head) const {
     const bool left = membership_.segment->rank(place).left.load(std::memory_order_acquire) != 0;
     if (!(died || left) || !waits_for(head, place)) continue;
     transport_->progress();
-    if (head.collective && (head.collective->step() || !waits_for(head, place))) continue;
+    if (head.collective && (step_collective(head) || !waits_for(head, place))) continue;
     if (died)
       fail(ErrorKind::remote, "{} (process {}) has died", who({peer}),
            membership_.processes[static_cast<std::size_t>(peer)].pid);

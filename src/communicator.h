@@ -75,7 +75,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // colour.
   std::shared_ptr<Communicator> split(int color, int key, CommunicatorOptions options);
 
-  // Ends all pending calls on every rank. Never waits for a peer.
+  // Ends all pending calls on every rank. Waits for no peer, but for one that stores to
+  // this rank's windows at this moment: a second at most.
   void abort();
   // Tells the others that this rank makes no more calls. The last holder's end does too.
   void leave();
@@ -105,6 +106,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   using Lock = std::lock_guard<std::mutex>;
 
   bool step(PendingCall& head);
+  bool step_collective(const PendingCall& head) const;
   void activate(PendingCall& head);
   void publish(PendingCall& head);
   void begin_between_hosts(PendingCall& head);

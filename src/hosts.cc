@@ -6,8 +6,10 @@
 
 namespace rondo {
 
-Hosts Hosts::group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names) {
+Hosts Hosts::group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names,
+                   std::vector<CpuPlace> cpus) {
   Hosts hosts;
+  hosts.cpus = std::move(cpus);
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const auto known = std::find_if(hosts.ranks.begin(), hosts.ranks.end(), [&](const auto& ranks) {
       return same_host(processes[static_cast<std::size_t>(ranks.front())], processes[rank]);
@@ -23,8 +25,13 @@ Hosts Hosts::group(const std::vector<ProcessIdentity>& processes, const std::vec
 }
 
 std::vector<int> Hosts::ring() const {
+  const auto cpus_of = [&](int rank) { return cpus[static_cast<std::size_t>(rank)]; };
   std::vector<int> order;
-  for (const auto& host : ranks) order.insert(order.end(), host.begin(), host.end());
+  for (std::vector<int> host : ranks) {
+    if (std::all_of(host.begin(), host.end(), [&](int rank) { return cpus_of(rank).known(); }))
+      std::stable_sort(host.begin(), host.end(), [&](int a, int b) { return cpus_of(a) < cpus_of(b); });
+    order.insert(order.end(), host.begin(), host.end());
+  }
   return order;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cpu_place.h"
 #include "src/process.h"
 
 namespace rondo {
@@ -14,9 +15,11 @@ struct Hosts {
   std::vector<std::vector<int>> ranks;    // by host, in order
   std::vector<int> place;                 // by rank: which of its host's ranks it is
   std::vector<std::string> descriptions;  // by rank: "rank 2 on host node7 (10.0.0.7)"
+  std::vector<CpuPlace> cpus;             // by rank
 
-  // processes and names are by rank; a name is what messages call the rank's host.
-  static Hosts group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names);
+  // All are by rank; a name is what messages call the rank's host.
+  static Hosts group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names,
+                     std::vector<CpuPlace> cpus);
 
   bool one() const { return ranks.size() == 1; }
   bool together(int a, int b) const { return host(a) == host(b); }
@@ -24,7 +27,8 @@ struct Hosts {
   const std::vector<int>& neighbours(int rank) const { return ranks[static_cast<std::size_t>(host(rank))]; }
   int place_of(int rank) const { return place[static_cast<std::size_t>(rank)]; }
   const std::string& description(int rank) const { return descriptions[static_cast<std::size_t>(rank)]; }
-  // All ranks, host after host: a ring in this order enters each host once.
+  // All ranks, host after host: a ring in this order enters each host once. Within a host along its cores, if
+  // all of its ranks are bound, else by number.
   std::vector<int> ring() const;
 };
 

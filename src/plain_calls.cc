@@ -4,6 +4,7 @@
 
 #include "src/communicator.h"
 #include "src/engine.h"
+#include "src/moving.h"
 #include "src/patience.h"
 
 namespace rondo {
@@ -101,7 +102,11 @@ bool Communicator::soon(Condition condition) const {
 
 std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, std::uint64_t sequence) {
   map_buffers(sequence, peers_);
-  move_on_windows(plain, chunk_bytes_, place_, peers_, scratch_);
+  {
+    const Moving moving(*membership_.segment, rank_);
+    if (!moving.allowed()) return queue(plain, Algorithm::direct, sequence);
+    move_on_windows(plain, chunk_bytes_, place_, peers_, scratch_);
+  }
   peers_.clear();  // holds no window that its owner may free
   come_to_point(sequence);
   const auto met = [this, sequence] { return all_are_at_point(sequence); };

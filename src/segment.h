@@ -60,6 +60,7 @@ struct RankLines {
   alignas(64) std::atomic<std::uint64_t> filled;
   alignas(64) std::atomic<std::uint64_t> reduced;
   alignas(64) std::atomic<std::uint64_t> finished;
+  alignas(64) std::atomic<std::uint32_t> moving;  // 1: this rank touches its peers' windows (moving.h)
 };
 
 // Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2], and the last

@@ -37,8 +37,9 @@ Call sum_call(const Communicator& comm, std::vector<float>& data) {
 ProcessIdentity process(std::uint64_t boot, std::uint64_t network) { return {boot, network, 1, 1, 1}; }
 
 TEST(Hosts, AreAKernelsNetworkNamespaces) {
-  const Hosts hosts = Hosts::group(
-      {process(1, 1), process(2, 1), process(1, 1), process(1, 2), process(2, 1)}, {"a", "b", "a", "c", "b"});
+  const Hosts hosts =
+      Hosts::group({process(1, 1), process(2, 1), process(1, 1), process(1, 2), process(2, 1)},
+                   {"a", "b", "a", "c", "b"}, std::vector<CpuPlace>(5));
   EXPECT_EQ(hosts.of, (std::vector<int>{0, 1, 0, 2, 1}));
   EXPECT_EQ(hosts.place, (std::vector<int>{0, 0, 1, 0, 1}));
   EXPECT_EQ(hosts.ring(), (std::vector<int>{0, 2, 1, 4, 3}));
@@ -46,6 +47,18 @@ TEST(Hosts, AreAKernelsNetworkNamespaces) {
   EXPECT_TRUE(hosts.together(1, 4));
   EXPECT_FALSE(hosts.together(2, 3));
   EXPECT_FALSE(hosts.one());
+}
+
+TEST(Hosts, TheRingGoesAlongTheCores) {
+  // As `mpirun --map-by socket` binds: neighbours by number are on different packages.
+  std::vector<CpuPlace> cpus{{0, 0, 0, 0}, {1, 1, 8, 0}, {0, 0, 0, 1},
+                             {1, 1, 8, 1}, {1, 1, 8, 0}, {0, 0, 0, 5}};
+  const std::vector<ProcessIdentity> processes{process(1, 1), process(1, 1), process(1, 1),
+                                               process(1, 1), process(2, 1), process(2, 1)};
+  const std::vector<std::string> names(6);
+  EXPECT_EQ(Hosts::group(processes, names, cpus).ring(), (std::vector<int>{0, 2, 1, 3, 5, 4}));
+  cpus[3] = {};  // not bound
+  EXPECT_EQ(Hosts::group(processes, names, cpus).ring(), (std::vector<int>{0, 1, 2, 3, 5, 4}));
 }
 
 class OverHosts : public ::testing::Test {

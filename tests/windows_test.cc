@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -459,6 +460,47 @@ INSTANTIATE_TEST_SUITE_P(All, Windows,
                                "{}_{}", info.param.size,
                                info.param.kind == RanksAre::processes ? "processes" : "threads");
                          });
+
+// Rank 0 is done at once, and its deadline passes while rank 1 still stores to its output. True if it came
+// so.
+bool deadline_passes_while_peer_stores(const UniqueId& id, int rank) {
+  const std::size_t most = 96 << 20;
+  const std::vector<std::size_t> counts{64, most};
+  WindowBuffer input(DataType::u8, counts[static_cast<std::size_t>(rank)]), output(DataType::u8, most + 64);
+  const auto comm = Communicator::create(id.meeting_place(), rank, 2, test_options());
+  comm->run(barrier_call());
+  comm->set_timeout(std::chrono::milliseconds(rank == 0 ? 3 : 60'000));
+  try {
+    comm->run(all_gather_v_call({rank, 2}, input.at(0), output.at(0), counts, DataType::u8));
+    return false;
+  } catch (const Error& error) {
+    if (rank == 1) return true;
+    if (std::string(error.what()).find("all ranks have made this call") == std::string::npos) return false;
+  }
+  std::memset(output.at(0), 0x5A, most + 64);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (std::size_t i = 0; i < most + 64; ++i)
+    if (*output.at(i) != std::byte{0x5A}) {
+      ADD_FAILURE() << "a peer stored to byte " << i << " after the call had failed";
+      break;
+    }
+  return true;
+}
+
+TEST(WindowMemory, NobodyStoresToBuffersOfACallThatHasFailed) {
+  void* const shared =
+      ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const came_so = new (shared) std::atomic<bool>(false);
+  for (int turn = 0; turn < 20 && !*came_so && !HasFailure(); ++turn) {
+    const UniqueId id = UniqueId::make();
+    run_processes(2, [&](int rank) {
+      if (deadline_passes_while_peer_stores(id, rank) && rank == 0) *came_so = true;
+    });
+  }
+  EXPECT_TRUE(*came_so) << "rank 1 was never the later one";
+  ::munmap(shared, sizeof(std::atomic<bool>));
+}
 
 TEST(WindowMemory, RefusesWhatItDidNotGive) {
   int on_the_stack = 0;

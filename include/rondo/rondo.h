@@ -133,7 +133,9 @@ RONDO_API rondoResult_t rondoCommFinalize(rondoComm_t comm);
 /* Frees comm; waits for no peer. Calls still pending on streams fail, on every rank. The handle is invalid
  * from then on; a peer that waits for a call of this rank is told. */
 RONDO_API rondoResult_t rondoCommDestroy(rondoComm_t comm);
-/* Ends every pending call of comm on every rank with rondoAborted, and frees comm. Never waits for a peer. */
+/* Ends every pending call of comm on every rank with rondoAborted, and frees comm. Waits for no peer, but
+   where one stores to memory of this rank (rondoMemAlloc) at this moment: until it is through, a second at
+   most. */
 RONDO_API rondoResult_t rondoCommAbort(rondoComm_t comm);
 /* rondoSuccess, or what made comm fail. */
 RONDO_API rondoResult_t rondoCommGetAsyncError(rondoComm_t comm, rondoResult_t* async_error);
