@@ -139,9 +139,11 @@ Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& 
   if (!has_ways(call, chosen, ranks, settings)) return chosen;
   if (possible.windows) return Algorithm::windows;
   if (chosen != Algorithm::direct || !has_direct_ways(call.kind) || !possible.staging) return chosen;
-  const std::size_t staged_above =
-      call.kind == CallKind::all_gather ? settings.staged_gather_above : settings.staged_reduce_above;
-  return call.all_bytes() > staged_above ? Algorithm::staged : chosen;
+  return call.all_bytes() > staged_above(call.kind, settings) ? Algorithm::staged : chosen;
+}
+
+std::size_t staged_above(CallKind kind, const Settings& settings) {
+  return kind == CallKind::all_gather ? settings.staged_gather_above : settings.staged_reduce_above;
 }
 
 std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorithm, const Place& place,

@@ -68,6 +68,8 @@ struct Ways {
 };
 Algorithm choose_way(const Call& call, Algorithm chosen, int ranks, const Ways& possible,
                      const Settings& settings);
+// Direct calls of the kind with no more bytes go over streams, though there are staging areas.
+std::size_t staged_above(CallKind kind, const Settings& settings);
 // Whether choose_way looks at `possible`.
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings);
 
@@ -99,6 +101,8 @@ bool has_direct_ways(CallKind kind);
 bool can_use_windows(const Call& call);
 // Where those buffers of rank `rank`, which is this one, lie: all pieces of each in one window, or in none.
 CallWindows windows_of(const Call& call, int rank);
+// Whether they say so of all buffers of rank `rank` that peers touch, and there are some.
+bool in_windows(const CallWindows& windows, CallKind kind, int root, int rank);
 // Whether all ranks' buffers lie in windows, and alike, seen from their first byte. A function of what all
 // ranks know.
 using WindowsOfRanks = std::function<const CallWindows&(int rank)>;
@@ -128,26 +132,56 @@ std::unique_ptr<Collective> make_meeting(MeetAgain meet);
 
 // Through the ranks' staging areas, which the communicator owns.
 class Staging;
-std::unique_ptr<Collective> make_staged(const Call& call, const Place& place, Staging& staging);
+class StagedCall : public Collective {
+ public:
+  // Fills the first round before the ranks have met, if that can be; returns whether it was. It may be all
+  // that is ever done: a call that the ranks do not agree on never begins.
+  virtual bool fill_ahead() = 0;
+
+  // What was done of the first round before begin().
+  struct Ahead {
+    bool own, all;  // this rank has filled it, all ranks have
+    bool reduced;   // this rank has reduced it
+  };
+  // Once the ranks have met and agreed, before the first step().
+  virtual void begin(Ahead ahead) = 0;
+};
+std::unique_ptr<StagedCall> make_staged(const Call& call, const Place& place, Staging& staging);
+
+// The same for calls that were not made into lists, of one round, which is number staging.rounds().
+bool fits_one_round(std::span<const std::size_t> chunk_bytes, const Staging& staging);
+void fill_round(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                const Staging& staging);
+// Once all have filled: what of the result is this rank's own work, also what it stages for the others.
+void reduce_round(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                  const Staging& staging);
+// An all-gather once all have filled, an all-reduce once all have reduced.
+void gather_round(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
+                  const Staging& staging);
+// An all-gather's own chunk, which neither this nor take_from_slots() copies.
+void keep_own(const PlainCall& plain, std::size_t bytes, const Place& place);
 
 // Slots: each rank copies its input to its own, and counts it; once all have arrived, it takes the result
 // from all.
 struct SlotsOfRanks {
   const Segment& segment;
   std::uint64_t sequence;
-  std::byte* operator()(int rank) const { return segment.slot(rank, sequence).data; }
+  // Where an input of so many bytes stands.
+  const std::byte* input(int rank, std::size_t bytes) const {
+    return segment.slot(rank, sequence).input(bytes);
+  }
 };
-void fill_slot(const Call& call, const Place& place, std::byte* slot);
+void fill_slot(const Call& call, const Place& place, CallSlot& slot);
 std::unique_ptr<Collective> make_slots(const Call& call, const Place& place, const SlotsOfRanks& slots);
 
 // The same for calls that were not made into lists, which take no memory: of at most so many ranks.
 inline constexpr int most_plain_ranks = 64;
 std::size_t input_bytes(const PlainCall& plain, int size);
-void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, std::byte* slot);
+void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, CallSlot& slot);
+// From the others' slots alone: keep_own() does the rest of an all-gather.
 void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRanks& slots);
 
 CallWindows windows_of(const PlainCall& plain, int size);
-bool in_windows(const CallWindows& windows, CallKind kind);
 // Moves this rank's part; the ranks meet afterwards.
 void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
                      std::span<const PeerBuffers> peers, WindowScratch& scratch);

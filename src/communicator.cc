@@ -216,7 +216,7 @@ bool Communicator::step(PendingCall& head) {
   }
   if (!head.collective) {
     if (head.sequence != 0) {
-      if (far_ ? head.check && !head.check->step() : !all_have_called(head.sequence)) return false;
+      if (far_ ? head.check && !head.check->step() : !have_met(head.sequence)) return false;
       head.error = mismatch(head);
       if (head.error) return true;
     }
@@ -256,14 +256,30 @@ void Communicator::publish(PendingCall& head) {
   head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   std::size_t protocol_bytes = 0;
   if (head.algorithm == Algorithm::slots) {
-    fill_slot(head.call, place_, slot_of(rank_, head.sequence).data);
+    fill_slot(head.call, place_, slot_of(rank_, head.sequence));
   } else if (tells_of_buffers(head)) {
-    windows_at(rank_, head.sequence) = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
-    protocol_bytes = sizeof(CallWindows);
+    protocol_bytes = publish_places(head);
   }
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
   publish_slot(head.sequence, protocol_bytes);
   wake_sleepers();
+}
+
+// Returns the bytes of what the others are told of this rank's buffers.
+std::size_t Communicator::publish_places(PendingCall& head) {
+  CallPlaces& places = places_at(rank_, head.sequence);
+  const CallWindows windows = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
+  CallPlaces::Kind kind = CallPlaces::unmapped;
+  if (in_windows(windows, head.call.kind, head.call.root, rank_)) {
+    kind = CallPlaces::mapped;
+    places.windows = windows;
+  } else if (choose_way(head.call, head.algorithm, size_, {false, staging_.exists()}, options_.settings) ==
+             Algorithm::staged) {
+    head.ahead = make_staged(head.call, place_, staging_);
+    if (head.ahead->fill_ahead()) kind = CallPlaces::staged;
+  }
+  places.kind = kind;
+  return CallPlaces::bytes(kind);
 }
 
 // Whether the slots of all ranks say where the call's buffers lie.
@@ -333,6 +349,13 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
   return true;
 }
 
+// all_have_called(), and takes note of it.
+bool Communicator::have_met(std::uint64_t sequence) {
+  if (!all_have_called(sequence)) return false;
+  staging_.all_have_met();
+  return true;
+}
+
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (far_) {
     head.algorithm = choose_between_hosts(head.call, options_.settings.algorithm, membership_.hosts);
@@ -351,8 +374,22 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
     map_buffers(head.sequence, peers);
     return make_windows(head.call, place_, std::move(peers), meet_again(head.sequence));
   }
-  if (head.algorithm == Algorithm::staged) return make_staged(head.call, place_, staging_);
+  if (head.algorithm == Algorithm::staged) return make_staged_call(head);
   return make_collective(head.call, head.algorithm, place_, membership_.hosts);
+}
+
+std::unique_ptr<Collective> Communicator::make_staged_call(PendingCall& head) {
+  std::unique_ptr<StagedCall> staged =
+      head.ahead ? std::move(head.ahead) : make_staged(head.call, place_, staging_);
+  staged->begin({places_at(rank_, head.sequence).kind == CallPlaces::staged,
+                 all_are(CallPlaces::staged, head.sequence), false});
+  return staged;
+}
+
+bool Communicator::all_are(CallPlaces::Kind kind, std::uint64_t sequence) const {
+  for (int rank = 0; rank < size_; ++rank)
+    if (places_at(rank, sequence).kind != kind) return false;
+  return true;
 }
 
 MeetAgain Communicator::meet_again(std::uint64_t sequence) {
@@ -363,13 +400,18 @@ MeetAgain Communicator::meet_again(std::uint64_t sequence) {
 }
 
 WindowsOfRanks Communicator::windows_of_ranks(std::uint64_t sequence) const {
-  return [this, sequence](int rank) -> const CallWindows& { return windows_at(rank, sequence); };
+  return [this, sequence](int rank) -> const CallWindows& {
+    static constexpr CallWindows none{};
+    const CallPlaces& places = places_at(rank, sequence);
+    return places.kind == CallPlaces::mapped ? places.windows : none;
+  };
 }
 
 void Communicator::map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const {
   peers.resize(static_cast<std::size_t>(size_));
+  const WindowsOfRanks windows_of_rank = windows_of_ranks(sequence);
   for (int peer = 0; peer < size_; ++peer) {
-    const CallWindows& windows = windows_at(peer, sequence);
+    const CallWindows& windows = windows_of_rank(peer);
     PeerBuffers& buffers = peers[static_cast<std::size_t>(peer)];
     buffers.input = map_buffer(peer, windows.input.window, buffers.input_window);
     buffers.output = map_buffer(peer, windows.output.window, buffers.output_window);
@@ -402,8 +444,8 @@ CallSlot& Communicator::slot_of(int rank, std::uint64_t sequence) const {
 
 SlotsOfRanks Communicator::slots_of(std::uint64_t sequence) const { return {*membership_.segment, sequence}; }
 
-CallWindows& Communicator::windows_at(int rank, std::uint64_t sequence) const {
-  return *reinterpret_cast<CallWindows*>(slot_of(rank, sequence).data);
+CallPlaces& Communicator::places_at(int rank, std::uint64_t sequence) const {
+  return *reinterpret_cast<CallPlaces*>(slot_of(rank, sequence).few);
 }
 
 bool Communicator::alike(std::uint64_t sequence, const CallDescriptor& mine) const {
@@ -445,6 +487,7 @@ void Communicator::finish(PendingCall& head) {
 void Communicator::end(PendingCall& head, std::optional<Error> error) {
   if (error) logger().debug("{}", error->what());
   head.collective = nullptr;
+  head.ahead = nullptr;
   head.check = nullptr;
   head.after = nullptr;  // else a long stream of failed calls would be one long chain
   head.error = std::move(error);

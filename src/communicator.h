@@ -39,6 +39,7 @@ struct PendingCall {
   Deadline deadline = Deadline::never();
   Algorithm algorithm = Algorithm::automatic;
   std::unique_ptr<CheckRound> check;  // before the collective, where ranks of several hosts ask for it
+  std::unique_ptr<StagedCall> ahead;  // has filled its first round before the ranks have met
   std::unique_ptr<Collective> collective;
   bool roll_called = false;  // has everybody on other hosts been asked how far they are?
   std::optional<Error> error;
@@ -126,12 +127,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void wake_after_store() const;
   void count_in(Meeting& meeting, std::uint64_t number);
   bool all_have_called(std::uint64_t sequence) const;
+  bool have_met(std::uint64_t sequence);
   void come_to_point(std::uint64_t number);
   bool all_are_at_point(std::uint64_t number) const;
   std::shared_ptr<PendingCall> new_pending(Call call);
   SlotsOfRanks slots_of(std::uint64_t sequence) const;
   std::unique_ptr<Collective> make(PendingCall& head);
   bool tells_of_buffers(const PendingCall& head) const;
+  std::unique_ptr<Collective> make_staged_call(PendingCall& head);
   WindowsOfRanks windows_of_ranks(std::uint64_t sequence) const;
   MeetAgain meet_again(std::uint64_t sequence);
   void map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const;
@@ -156,7 +159,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool farewell_is_over(bool& moved);
   RankLines& own_lines() const { return membership_.segment->rank(local_rank_); }
   CallSlot& slot_of(int rank, std::uint64_t sequence) const;
-  CallWindows& windows_at(int rank, std::uint64_t sequence) const;
+  CallPlaces& places_at(int rank, std::uint64_t sequence) const;
+  std::size_t publish_places(PendingCall& head);
+  bool all_are(CallPlaces::Kind kind, std::uint64_t sequence) const;
   bool alike(std::uint64_t sequence, const CallDescriptor& mine) const;
   std::string prefix() const;
   Error out_of_memory() const;
@@ -164,12 +169,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Of plain calls (src/plain_calls.cc).
   struct PlainWay;
-  PlainWay plain_way(const PlainCall& plain) const;
+  PlainWay plain_way(const PlainCall& plain);
   std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain, const PlainWay& way);
   void publish(const PlainCall& plain, const PlainWay& way, std::uint64_t sequence);
   template <typename Condition>
   bool soon(Condition condition) const;
   std::shared_ptr<PendingCall> move_windows(const PlainCall& plain, std::uint64_t sequence);
+  std::shared_ptr<PendingCall> move_staged(const PlainCall& plain, std::uint64_t sequence);
+  std::shared_ptr<PendingCall> queue_filled(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> queue(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence);
   void finish(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence);
   CallSizes sizes_of(const PlainCall& plain) const;

@@ -1,7 +1,9 @@
-// Calls of the commonest kinds, small or on windows, carried out at once where nothing is under way and all
-// ranks come soon: no queue, no lists, no memory taken. Else they become pending calls like all others.
+// Calls of the commonest kinds, small, on windows or of one round through staging areas, carried out at once
+// where nothing is under way and all ranks come soon: no queue, no lists, no memory taken. Else they become
+// pending calls like all others.
 #include <limits>
 
+#include "src/caches.h"
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/moving.h"
@@ -34,7 +36,7 @@ void Communicator::run(const PlainCall& plain) {
     run(call_of({rank_, size_}, plain));
 }
 
-Communicator::PlainWay Communicator::plain_way(const PlainCall& plain) const {
+Communicator::PlainWay Communicator::plain_way(const PlainCall& plain) {
   constexpr std::size_t most_count =
       std::numeric_limits<std::uint32_t>::max();  // whose bytes do not overflow
   if (!plain_at_once_ || plain.count > most_count) return {};
@@ -43,10 +45,17 @@ Communicator::PlainWay Communicator::plain_way(const PlainCall& plain) const {
   const Algorithm algorithm =
       choose_algorithm(plain.kind, input_bytes(plain, size_), options_.settings.algorithm);
   if (algorithm == Algorithm::slots) return {Algorithm::slots};
-  if (algorithm != Algorithm::direct || !membership_.windows || size_ == 1) return {};
-  const CallWindows windows = windows_of(plain, size_);
-  if (!in_windows(windows, plain.kind)) return {};
-  return {Algorithm::windows, windows};
+  if (algorithm != Algorithm::direct || size_ == 1) return {};
+  const CallWindows windows = membership_.windows ? windows_of(plain, size_) : CallWindows{};
+  if (in_windows(windows, plain.kind, 0, rank_)) return {Algorithm::windows, windows};
+  const std::size_t all_bytes = plain.all_bytes(size_);
+  if (!staging_.exists() || all_bytes <= staged_above(plain.kind, options_.settings) ||
+      output_stores(plain.kind, all_bytes, size_, options_.settings.staged_streaming_above) ==
+          Stores::streaming)
+    return {};
+  set_chunk_bytes(chunk_bytes_, plain, size_);
+  if (!fits_one_round(chunk_bytes_, staging_) || !staging_.can_fill_ahead()) return {};
+  return {Algorithm::staged};
 }
 
 // Null when the call is done. Once its number is taken, whatever goes wrong here breaks the communicator:
@@ -59,13 +68,17 @@ std::shared_ptr<PendingCall> Communicator::run_or_queue(const PlainCall& plain, 
   try {
     const std::uint64_t sequence = ++sequence_;
     publish(plain, way, sequence);
-    const bool all_here = soon([&] { return all_have_called(sequence); });
+    const bool all_here = soon([&] { return have_met(sequence); });
     wake_sleepers();
     const bool goes = all_here && alike(sequence, plain.descriptor());
     if (way.algorithm == Algorithm::windows) {
       if (goes && all_in_windows(plain.kind, 0, size_, windows_of_ranks(sequence)))
         return move_windows(plain, sequence);
       return queue(plain, Algorithm::direct, sequence);
+    }
+    if (way.algorithm == Algorithm::staged) {
+      if (goes && all_are(CallPlaces::staged, sequence)) return move_staged(plain, sequence);
+      return queue_filled(plain, sequence);
     }
     if (!goes) return queue(plain, way.algorithm, sequence);
     take_from_slots(plain, place_, slots_of(sequence));
@@ -83,13 +96,21 @@ void Communicator::publish(const PlainCall& plain, const PlainWay& way, std::uin
   CallSlot& slot = slot_of(rank_, sequence);
   std::size_t protocol_bytes = 0;
   if (way.algorithm == Algorithm::windows) {
-    windows_at(rank_, sequence) = way.windows;
-    protocol_bytes = sizeof(CallWindows);
+    places_at(rank_, sequence) = {CallPlaces::mapped, way.windows};
+    protocol_bytes = CallPlaces::bytes(CallPlaces::mapped);
+  } else if (way.algorithm == Algorithm::staged) {
+    staging_.reserve();
+    fill_round(plain, chunk_bytes_, place_, staging_);
+    places_at(rank_, sequence).kind = CallPlaces::staged;
+    protocol_bytes = CallPlaces::bytes(CallPlaces::staged);
   } else {
-    fill_slot(plain, sizes_of(plain), place_, slot.data);
+    fill_slot(plain, sizes_of(plain), place_, slot);
   }
   slot.descriptor = plain.descriptor();
   publish_slot(sequence, protocol_bytes);
+  // While the flag is on its way to the others.
+  if (way.algorithm != Algorithm::windows && plain.kind == CallKind::all_gather)
+    keep_own(plain, chunk_bytes_.front(), place_);
 }
 
 // Not long enough for a death or a deadline to matter.
@@ -117,6 +138,34 @@ std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, 
   }
   finish(plain, Algorithm::windows, sequence);
   return nullptr;
+}
+
+// All have met and filled the round.
+std::shared_ptr<PendingCall> Communicator::move_staged(const PlainCall& plain, std::uint64_t sequence) {
+  const std::uint64_t round = staging_.rounds();
+  if (plain.kind != CallKind::all_gather) reduce_round(plain, chunk_bytes_, place_, staging_);
+  if (plain.kind == CallKind::all_reduce) {
+    staging_.reach(Staging::Point::reduced, round);
+    if (!soon([&] { return staging_.all_reached(Staging::Point::reduced, round); })) {
+      auto pending = queue(plain, Algorithm::staged, sequence);
+      auto staged = make_staged(pending->call, place_, staging_);
+      staged->begin({true, true, true});
+      pending->collective = std::move(staged);
+      return pending;
+    }
+  }
+  if (plain.kind != CallKind::reduce_scatter) gather_round(plain, chunk_bytes_, place_, staging_);
+  staging_.add_rounds(1);
+  staging_.reach_quietly(Staging::Point::finished, round);
+  finish(plain, Algorithm::staged, sequence);
+  return nullptr;
+}
+
+// The same as queue(), for a call whose round was filled already.
+std::shared_ptr<PendingCall> Communicator::queue_filled(const PlainCall& plain, std::uint64_t sequence) {
+  auto pending = queue(plain, Algorithm::direct, sequence);
+  pending->ahead = make_staged(pending->call, place_, staging_);
+  return pending;
 }
 
 // Others are late, or do not agree: from here on it is a call like all others, published already.

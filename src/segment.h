@@ -37,20 +37,40 @@ struct CallWindows {
   CallBuffer input, output;
 };
 
+// What a rank says, beside a call that is too large for slots, of its buffers that peers touch.
+struct CallPlaces {
+  enum Kind : std::uint64_t {
+    unmapped,  // peers cannot map them
+    staged,    // the same, and the call's first round stands in the staging area
+    mapped,    // `windows` says where they lie
+  };
+  std::uint64_t kind;
+  CallWindows windows;
+
+  // What is written, and read by others.
+  static constexpr std::size_t bytes(Kind kind) {
+    return sizeof(std::uint64_t) + (kind == mapped ? sizeof(CallWindows) : 0);
+  }
+};
+
 // The input of a call that fits here travels beside its descriptor.
 inline constexpr std::size_t slot_bytes = 4096;
 
-// A rank's call number n stands in slot n % 2: flag, descriptor and data one after another, so that the
-// smallest calls are one cache line. Two slots are enough: who publishes call n + 2 has finished call n + 1,
-// for which every rank has arrived, hence has read all there was of call n.
+// A rank's call number n stands in a slot of set n % 2: flag, descriptor and data one after another, so that
+// the smallest calls are one cache line. Two sets are enough: who publishes call n + 2 has finished call
+// n + 1, for which every rank has arrived, hence has read all there was of call n.
 struct alignas(64) CallSlot {
   std::atomic<std::uint64_t> sequence;  // stored last, with release: what stands below is then whole
   CallDescriptor descriptor;
-  std::byte data[slot_bytes + 24];  // a small call's input, or CallWindows
+  std::byte few[24];           // the rest of the first cache line
+  std::byte data[slot_bytes];  // whole lines, which move faster
 
   static constexpr std::size_t header_bytes = sizeof(sequence) + sizeof(descriptor);
+  // Where a small call's input of so many bytes stands.
+  std::byte* input(std::size_t bytes) { return bytes <= sizeof few ? few : data; }
 };
-static_assert(sizeof(CallSlot) == CallSlot::header_bytes + sizeof(CallSlot::data));
+static_assert(sizeof(CallSlot) == 64 + slot_bytes);
+static_assert(sizeof(CallPlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);  // it stands there instead
 
 struct RankLines {
   Doorbell bell;
@@ -96,6 +116,12 @@ struct SegmentSizes {
   std::size_t staging;
 };
 
+// Whose place rank `rank` uses in turn `turn`: its own and its right neighbour's, by turns.
+inline int next_in_turn(int rank, std::uint64_t turn, int ranks) {
+  const int place = rank + static_cast<int>(turn % 2);
+  return place == ranks ? 0 : place;
+}
+
 class Segment {
  public:
   // Made by one rank. Throws when the memory is not to be had.
@@ -114,8 +140,11 @@ class Segment {
   // Where ranks meet when they have made a call, and where when they are done with one another's windows.
   Meeting& arrivals() const;
   Meeting& departures() const;
+  // Each set's slots change hands every time: who writes to one has read it the last time, hence has its
+  // lines. Taking lines back that others have read costs two to three times as much (docs/performance.md).
   CallSlot& slot(int rank, std::uint64_t sequence) const {
-    return reinterpret_cast<CallSlot*>(base_ + slots_)[2 * static_cast<std::size_t>(rank) + sequence % 2];
+    const int place = next_in_turn(rank, sequence / 2, ranks_);
+    return reinterpret_cast<CallSlot*>(base_ + slots_)[2 * static_cast<std::size_t>(place) + sequence % 2];
   }
   RankLines& rank(int rank) const { return reinterpret_cast<RankLines*>(base_ + rank_lines_)[rank]; }
   // Wakes a rank, however it sleeps: see rondo::ring() for what must go before.

@@ -1,7 +1,7 @@
 // Small calls: every rank's input stands in a slot beside its descriptor, and once all have arrived each rank
-// takes from all slots what it wants. One meeting, no stream, no second wait.
+// takes from the others' slots what it wants. One meeting, no stream, no second wait. Of its own slot it
+// reads nothing: what it has just written there may still be on its way to the cache.
 #include <array>
-#include <cstring>
 
 #include "src/collective.h"
 #include "src/reduce_extents.h"
@@ -15,30 +15,42 @@ Extents joined(const std::vector<Extents>& chunks) {
   return all;
 }
 
+// A part of an input of `all` bytes in a slot, as a list. Lists of sources are only read.
+Extents standing(const SlotsOfRanks& slots, int rank, std::size_t all, std::size_t offset,
+                 std::size_t bytes) {
+  return {{const_cast<std::byte*>(slots.input(rank, all)) + offset, bytes}};
+}
+
 class Slots : public Collective {
  public:
   Slots(const Call& call, const Place& place, const SlotsOfRanks& slots) {
     const auto rank = static_cast<std::size_t>(place.rank);
     if (call.kind == CallKind::all_gather)
-      gather_slots(call, slots);
+      gather_slots(call, place, slots);
     else if (call.kind == CallKind::reduce_scatter)
-      reduce_slots(call, place, slots, call.bytes_before(rank), call.chunk_bytes[rank], call.output[rank]);
+      reduce_slots(call, place, slots, call.bytes_before(rank), call.input[rank], call.output[rank]);
     else
-      reduce_slots(call, place, slots, 0, call.all_bytes(), joined(call.output));
+      reduce_slots(call, place, slots, 0, joined(call.input), joined(call.output));
   }
 
   bool step() override { return true; }
 
  private:
-  static void gather_slots(const Call& call, const SlotsOfRanks& slots) {
-    for (std::size_t chunk = 0; chunk < call.chunk_bytes.size(); ++chunk)
-      copy_extents(Extents{{slots(static_cast<int>(chunk)), call.chunk_bytes[chunk]}}, call.output[chunk]);
+  static void gather_slots(const Call& call, const Place& place, const SlotsOfRanks& slots) {
+    for (int peer = 0; peer < place.size; ++peer) {
+      const auto chunk = static_cast<std::size_t>(peer);
+      const std::size_t bytes = call.chunk_bytes[chunk];
+      copy_extents(peer == place.rank ? call.input[chunk] : standing(slots, peer, bytes, 0, bytes),
+                   call.output[chunk]);
+    }
   }
 
   static void reduce_slots(const Call& call, const Place& place, const SlotsOfRanks& slots,
-                           std::size_t offset, std::size_t bytes, const Extents& target) {
+                           std::size_t offset, const Extents& own, const Extents& target) {
+    const std::size_t bytes = total_bytes(target);
     std::vector<Extents> sources;
-    for (int peer = 0; peer < place.size; ++peer) sources.push_back({{slots(peer) + offset, bytes}});
+    for (int peer = 0; peer < place.size; ++peer)
+      sources.push_back(peer == place.rank ? own : standing(slots, peer, call.all_bytes(), offset, bytes));
     reduce_extents(reduction_of(call, place.size), sources, FirstSource::input, Result::complete, target);
   }
 };
@@ -57,11 +69,12 @@ void count_taken(const CallSizes& call, std::size_t input_bytes, const Place& pl
 
 }  // namespace
 
-void fill_slot(const Call& call, const Place& place, std::byte* slot) {
+void fill_slot(const Call& call, const Place& place, CallSlot& slot) {
   const bool gathers = call.kind == CallKind::all_gather;
   const Extents input = gathers ? call.input[static_cast<std::size_t>(place.rank)] : joined(call.input);
-  copy_extents(input, Extents{{slot, total_bytes(input)}});
-  count_taken(call.sizes(), total_bytes(input), place);
+  const std::size_t bytes = total_bytes(input);
+  copy_extents(input, Extents{{slot.input(bytes), bytes}});
+  count_taken(call.sizes(), bytes, place);
 }
 
 std::unique_ptr<Collective> make_slots(const Call& call, const Place& place, const SlotsOfRanks& slots) {
@@ -70,14 +83,22 @@ std::unique_ptr<Collective> make_slots(const Call& call, const Place& place, con
 
 // ---- the same without lists ----
 
+namespace {
+
+void copy_piece(const std::byte* from, std::byte* to, std::size_t bytes) {
+  copy(from, Targets(std::span(&to, 1)), bytes);
+}
+
+}  // namespace
+
 std::size_t input_bytes(const PlainCall& plain, int size) {
   const std::size_t bytes = plain.count * size_of(plain.type);
   return plain.kind == CallKind::reduce_scatter ? bytes * static_cast<std::size_t>(size) : bytes;
 }
 
-void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, std::byte* slot) {
+void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& place, CallSlot& slot) {
   const std::size_t bytes = input_bytes(plain, place.size);
-  if (bytes > 0) std::memcpy(slot, plain.send, bytes);
+  if (bytes > 0) copy_piece(static_cast<const std::byte*>(plain.send), slot.input(bytes), bytes);
   count_taken(sizes, bytes, place);
 }
 
@@ -87,14 +108,17 @@ void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRa
   auto* const to = static_cast<std::byte*>(plain.receive);
   if (plain.kind == CallKind::all_gather) {
     for (int peer = 0; peer < place.size; ++peer)
-      std::memcpy(to + static_cast<std::size_t>(peer) * bytes, slots(peer), bytes);
+      if (peer != place.rank)
+        copy_piece(slots.input(peer, bytes), to + static_cast<std::size_t>(peer) * bytes, bytes);
     return;
   }
   const bool scatters = plain.kind == CallKind::reduce_scatter;
+  const std::size_t all = input_bytes(plain, place.size);
   const std::size_t offset = scatters ? static_cast<std::size_t>(place.rank) * bytes : 0;
   std::array<const std::byte*, most_plain_ranks> sources;
   for (int peer = 0; peer < place.size; ++peer)
-    sources[static_cast<std::size_t>(peer)] = slots(peer) + offset;
+    sources[static_cast<std::size_t>(peer)] =
+        (peer == place.rank ? static_cast<const std::byte*>(plain.send) : slots.input(peer, all)) + offset;
   reduce({plain.type, plain.op.op, plain.op.scalar, place.size},
          std::span(sources).first(static_cast<std::size_t>(place.size)), FirstSource::input, Result::complete,
          to, plain.count);

@@ -2,7 +2,8 @@
 // copies a slice of every other rank's chunk to its own area (fill), reduces the slices of its own chunk
 // straight from all areas, storing the result in its output and in its area (reduce), and copies the others'
 // results (gather). An all-gather fills its own chunk and reduces nothing; a reduce-scatter gathers nothing.
-// While a round waits for peers the next one is filled.
+// While a round waits for peers the next one is filled. The first is filled before the ranks have met, where
+// it can be, and each says so beside its call: so a call of one round needs no meeting for it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -38,7 +39,7 @@ class SomeTargets {
   Some ordinary_, streaming_;
 };
 
-class Staged : public Collective {
+class Staged : public StagedCall {
  public:
   Staged(const Call& call, const Place& place, Staging& staging)
       : call_(call),
@@ -55,7 +56,25 @@ class Staged : public Collective {
         pace_(staging.pace_of(call.kind, call.most_bytes())),
         area_stores_(pace_.next()) {
     staging_.reserve();
+  }
+
+  bool fill_ahead() override {
+    if (first_ == end_ || !staging_.can_fill_ahead()) return false;
+    if (reduces_)
+      fill_for_peers(first_);
+    else
+      count_for_all(move(own_input(first_), staged(place_.rank, place_.rank, first_), area_stores_));
+    filled_ = first_ + 1;
+    return true;
+  }
+
+  void begin(Ahead ahead) override {
     staging_.add_rounds(end_ - first_);
+    filled_ = std::max(filled_, first_ + (ahead.own ? 1 : 0));
+    reduced_ = first_ + (ahead.reduced ? 1 : 0);
+    filled_by_all_ = first_ + (ahead.all ? 1 : 0);
+    output_lacks_own_ = filled_ > first_ && !reduces_;
+    if (ahead.own && !ahead.all) staging_.reach(Point::filled, first_);
   }
 
   bool step() override {
@@ -74,33 +93,42 @@ class Staged : public Collective {
   }
 
  private:
-  // A round takes the place of that two rounds before, which peers must have read.
+  // A round takes the place of that two rounds before, which peers must have read. Those of calls before this
+  // one they have.
   bool can_fill() const {
     return filled_ < end_ && filled_ < finished_ + 2 &&
-           (filled_ < 2 || staging_.all_reached(Point::finished, filled_ - 2));
+           (filled_ < first_ + 2 || staging_.all_reached(Point::finished, filled_ - 2));
   }
-  bool can_reduce() const {
-    return reduced_ < filled_ && (!reduces_ || staging_.all_reached(Point::filled, reduced_));
-  }
+  bool can_reduce() const { return reduced_ < filled_ && (!reduces_ || all_have_filled(reduced_)); }
   bool can_gather() const {
-    return finished_ < reduced_ &&
-           (!gathers_ || staging_.all_reached(reduces_ ? Point::reduced : Point::filled, finished_));
+    return finished_ < reduced_ && (!gathers_ || (reduces_ ? staging_.all_reached(Point::reduced, finished_)
+                                                           : all_have_filled(finished_)));
+  }
+  bool all_have_filled(std::uint64_t round) const {
+    return round < filled_by_all_ || staging_.all_reached(Point::filled, round);
   }
 
   void fill(std::uint64_t round) {
     if (reduces_)
-      for_each_peer([&](int peer) {
-        count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_));
-      });
+      fill_for_peers(round);
     else
       fill_own(round);
     staging_.reach(Point::filled, round);
   }
 
+  void fill_for_peers(std::uint64_t round) {
+    for_each_peer([&](int peer) {
+      count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_));
+    });
+  }
+
+  Extents own_input(std::uint64_t round) const { return slice_of(call_.input, place_.rank, round); }
+  Extents own_output(std::uint64_t round) const { return slice_of(call_.output, place_.rank, round); }
+
   // In one pass to the area and to the output, where each is in one piece.
   void fill_own(std::uint64_t round) {
-    const Extents own = slice_of(call_.input, place_.rank, round);
-    const Extents output = slice_of(call_.output, place_.rank, round);
+    const Extents own = own_input(round);
+    const Extents output = own_output(round);
     const Extents area = staged(place_.rank, place_.rank, round);
     if (own.size() == 1 && output.size() == 1) {
       SomeTargets targets;
@@ -120,7 +148,7 @@ class Staged : public Collective {
     for (int peer = 0; peer < place_.size; ++peer)
       sources.push_back(peer == place_.rank ? slice_of(call_.input, peer, round)
                                             : staged(peer, place_.rank, round));
-    const Extents output = slice_of(call_.output, place_.rank, round);
+    const Extents output = own_output(round);
     const Extents result = gathers_ ? staged(place_.rank, place_.rank, round) : Extents{};
     if (!reduce_in_one_pass(sources, output, result, area_stores_)) {
       reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, output);
@@ -147,11 +175,15 @@ class Staged : public Collective {
   }
 
   void gather(std::uint64_t round) {
+    if (std::exchange(output_lacks_own_, false)) move(own_input(round), own_output(round), output_stores_);
     if (gathers_)
       for_each_peer([&](int peer) {
         move(staged(peer, peer, round), slice_of(call_.output, peer, round), output_stores_);
       });
-    staging_.reach(Point::finished, round);
+    if (round + 2 < end_)
+      staging_.reach(Point::finished, round);
+    else
+      staging_.reach_quietly(Point::finished, round);
   }
 
   // Begins with the right neighbour, so that no rank is everybody's first.
@@ -195,17 +227,19 @@ class Staged : public Collective {
   bool reduces_, gathers_;
   // Rounds are numbered since the communicator began.
   std::uint64_t filled_, reduced_, finished_;
+  std::uint64_t filled_by_all_ = 0;  // those that all ranks are known to have filled
   std::uint64_t first_, end_;
   Stores output_stores_;
   Pace& pace_;
   Stores area_stores_;
   Clock::time_point begin_ = Clock::now();
   bool told_ = false;
+  bool output_lacks_own_ = false;  // of an all-gather whose first round was filled ahead
 };
 
 }  // namespace
 
-std::unique_ptr<Collective> make_staged(const Call& call, const Place& place, Staging& staging) {
+std::unique_ptr<StagedCall> make_staged(const Call& call, const Place& place, Staging& staging) {
   return std::make_unique<Staged>(call, place, staging);
 }
 

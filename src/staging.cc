@@ -23,17 +23,24 @@ Staging::Staging(const Segment& segment, int rank, int size, std::function<void(
       rank_(rank),
       size_(size),
       wake_(std::move(wake)),
-      rounds_(count_of(rank, Point::finished).load(std::memory_order_acquire)) {}
+      rounds_(count_of(rank, Point::finished).load(std::memory_order_acquire)),
+      finished_by_all_(rounds_) {}
 
 std::size_t Staging::slice_bytes() const {
   return segment_.staging(rank_).size() / rounds_at_once / static_cast<std::size_t>(size_) / cache_line *
          cache_line;
 }
 
-std::byte* Staging::slice(int of, int chunk, std::uint64_t round) const {
+std::byte* Staging::slice(int from, int to, std::uint64_t round) const {
+  const std::uint64_t turn = round / rounds_at_once;
+  // Two ranks swap what one has for the other; what is for all goes around.
+  if (from == to)
+    from = to = next_in_turn(from, turn, size_);
+  else if (turn % 2 == 1)
+    std::swap(from, to);
   const std::size_t index =
-      round % rounds_at_once * static_cast<std::size_t>(size_) + static_cast<std::size_t>(chunk);
-  return segment_.staging(of).data() + index * slice_bytes();
+      round % rounds_at_once * static_cast<std::size_t>(size_) + static_cast<std::size_t>(to);
+  return segment_.staging(from).data() + index * slice_bytes();
 }
 
 std::atomic<std::uint64_t>& Staging::count_of(int rank, Point point) const {
@@ -49,9 +56,18 @@ std::atomic<std::uint64_t>& Staging::count_of(int rank, Point point) const {
   return lines.finished;
 }
 
+bool Staging::can_fill_ahead() const {
+  return rounds_ < rounds_at_once || rounds_ - rounds_at_once < finished_by_all_ ||
+         all_reached(Point::finished, rounds_ - rounds_at_once);
+}
+
 void Staging::reach(Point point, std::uint64_t round) const {
-  count_of(rank_, point).store(round + 1, std::memory_order_release);  // releases what we have staged
+  reach_quietly(point, round);
   wake_();
+}
+
+void Staging::reach_quietly(Point point, std::uint64_t round) const {
+  count_of(rank_, point).store(round + 1, std::memory_order_release);  // releases what we have staged
 }
 
 bool Staging::all_reached(Point point, std::uint64_t round) const {

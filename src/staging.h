@@ -1,6 +1,7 @@
-// Where ranks of one host hand one another parts of memory that peers cannot map: each rank has an area in
-// the segment, of two rounds, each with room for a slice of every rank's chunk. Others read there; only its
-// rank writes.
+// Where ranks of one host hand one another parts of memory that peers cannot map: for each rank the segment
+// has an area of two rounds, each with room for a slice of every rank's chunk. The places change hands by
+// turns: who writes to one has read it two rounds before, hence has its lines in its cache. Taking lines back
+// that others have read takes two to three times as long (docs/performance.md).
 #pragma once
 
 #include <bit>
@@ -26,15 +27,23 @@ class Staging {
   bool exists() const { return !segment_.staging(rank_).empty(); }
   // Bytes of one chunk that a round carries: a multiple of a cache line.
   std::size_t slice_bytes() const;
-  // Where rank `of` stages a slice for `chunk`, in round `round` since the communicator began.
-  std::byte* slice(int of, int chunk, std::uint64_t round) const;
+  // Where rank `from` stages a slice for rank `to`, in round `round` since the communicator began; one that
+  // is for all where both are the same.
+  std::byte* slice(int from, int to, std::uint64_t round) const;
 
   // Rounds that all calls so far had.
   std::uint64_t rounds() const { return rounds_; }
   void add_rounds(std::uint64_t rounds) { rounds_ += rounds; }
 
-  // This rank has come to a point of a round; whether all ranks have.
+  // All ranks have made a call: so they have finished those before it.
+  void all_have_met() { finished_by_all_ = rounds_; }
+  // Whether round number rounds() can be filled before the ranks meet in the call that it belongs to.
+  bool can_fill_ahead() const;
+
+  // This rank has come to a point of a round, in which some wait for it or nobody does; whether all ranks
+  // have.
   void reach(Point point, std::uint64_t round) const;
+  void reach_quietly(Point point, std::uint64_t round) const;
   bool all_reached(Point point, std::uint64_t round) const;
 
   // Of calls of a kind with so many bytes in the largest chunk.
@@ -49,7 +58,7 @@ class Staging {
   const Segment& segment_;
   int rank_, size_;
   std::function<void()> wake_;  // sleeping peers, after a count was stored
-  std::uint64_t rounds_;
+  std::uint64_t rounds_, finished_by_all_;
   bool reserved_ = false;
   std::map<std::pair<CallKind, int>, Pace> paces_;
 };

@@ -290,8 +290,8 @@ CallWindows windows_of(const PlainCall& plain, int size) {
           needs.output ? buffer_of(plain.receive, bytes, 0) : CallBuffer{}};
 }
 
-bool in_windows(const CallWindows& windows, CallKind kind) {
-  const Needs needs = needs_of(kind, 0, 0);
+bool in_windows(const CallWindows& windows, CallKind kind, int root, int rank) {
+  const Needs needs = needs_of(kind, root, rank);
   return (needs.input || needs.output) && (!needs.input || windows.input.window.number != 0) &&
          (!needs.output || windows.output.window.number != 0);
 }
