@@ -104,8 +104,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::chrono::nanoseconds patience() const;
   bool idle() const;
   Doorbell& bell() const { return own_lines().bell; }
-  // The same for who may ring it when the communicator is no more.
-  std::shared_ptr<Doorbell> shared_bell() const { return {membership_.segment, &bell()}; }
+  // Wakes this rank, however it sleeps; also for who may do so when the communicator is no more.
+  std::function<void()> waker() const {
+    return [segment = membership_.segment, rank = local_rank_] { segment->ring(rank); };
+  }
   // Where a rank that waits for other hosts may poll, once arm_network() has said yes; -1: all are on this
   // one. arm_network() says no where there is something to do already. alarm() stands for the bell then.
   int network_descriptor() const;

@@ -100,8 +100,8 @@ bool touches(const Device& device, const Call& call) {
   return found;
 }
 
-DeviceCall::DeviceCall(Device& device, DeviceStream stream, std::shared_ptr<Doorbell> bell, Call& call)
-    : device_(device), stream_(stream), companion_(device.companion_of(stream)), bell_(std::move(bell)) {
+DeviceCall::DeviceCall(Device& device, DeviceStream stream, std::function<void()> wake, Call& call)
+    : device_(device), stream_(stream), companion_(device.companion_of(stream)), wake_(std::move(wake)) {
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
@@ -161,7 +161,7 @@ void DeviceCall::put(Put put) {
       error_ = error;
     }
     come_.store(true, std::memory_order_seq_cst);
-    ring(*bell_);
+    wake_();
     throw;
   }
 }
@@ -173,7 +173,7 @@ void DeviceCall::put_copies_down() {
     device_.call_host(stream_, [self = shared_from_this()] {
       // Sequentially consistent for ring(). Releases the inputs, which the device has shown to this thread.
       self->come_.store(true, std::memory_order_seq_cst);
-      ring(*self->bell_);
+      self->wake_();
     });
   });
 }
@@ -204,7 +204,7 @@ void DeviceCall::end(bool well) {
 
 std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, Communicator& communicator,
                                      Call call) {
-  auto begun = std::make_shared<DeviceCall>(device, stream, communicator.shared_bell(), call);
+  auto begun = std::make_shared<DeviceCall>(device, stream, communicator.waker(), call);
   if (begun->copied() != CopiedBytes{}) communicator.tell_host_staging();
   start_progress_thread();
   keep_going(communicator.start(std::move(call), nullptr, begun));

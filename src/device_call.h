@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "src/call.h"
 #include "src/device.h"
-#include "src/doorbell.h"
 #include "src/error.h"
 #include "src/pinned_blocks.h"
 #include "src/traffic.h"
@@ -26,7 +26,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
  public:
   // Points `call` to host memory instead of the device's. Throws invalid_usage where the stream is recorded
   // and not run.
-  DeviceCall(Device& device, DeviceStream stream, std::shared_ptr<Doorbell> bell, Call& call);
+  DeviceCall(Device& device, DeviceStream stream, std::function<void()> wake, Call& call);
   ~DeviceCall();
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;
@@ -59,7 +59,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   Device& device_;
   DeviceStream stream_;
   DeviceStream companion_;
-  std::shared_ptr<Doorbell> bell_;  // of the call's communicator
+  std::function<void()> wake_;  // this rank, wherever it waits for the call
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done
   std::vector<Copy> down_, up_;
