@@ -224,10 +224,13 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {1, 2, 3, 4, 5, 7}) all.push_back({size, algorithm, RanksAre::processes});
-  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
-    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 9}) all.push_back({size, algorithm, RanksAre::processes});
-  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct, Algorithm::one_shot, Algorithm::tree})
+  for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 9})
+    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+      all.push_back({size, algorithm, RanksAre::processes});
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {2, 3, 6}) all.push_back({size, algorithm, RanksAre::threads});
+  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+    all.push_back({3, algorithm, RanksAre::threads});
   // Without staging areas, and with areas of a number that divides nothing, for many small rounds.
   for (const std::size_t staging : {std::size_t{0}, std::size_t{4'097}})
     for (const int size : {2, 3, 7}) all.push_back({size, Algorithm::direct, RanksAre::processes, staging});
@@ -240,10 +243,10 @@ std::vector<Case> cases() {
     for (const Seating& hosts : std::vector<Seating>{
              {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 1, 1, 2, 2, 2}, {3, 1, 0, 2, 1, 3, 3}})
       over_hosts(algorithm, hosts);
-  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
-    for (const Seating& hosts :
-         std::vector<Seating>{{0, 1}, {0, 1, 0, 1}, {0, 1, 2, 3}, {3, 1, 0, 2, 1, 3, 3}})
-      over_hosts(algorithm, hosts);
+  over_hosts(Algorithm::one_shot, {0, 1});
+  over_hosts(Algorithm::one_shot, {0, 1, 0});
+  over_hosts(Algorithm::tree, {0, 1, 2, 3});
+  over_hosts(Algorithm::tree, {2, 1, 0, 1, 2});
   // Hierarchies, but for the last: its hosts are uneven.
   for (const Seating& hosts :
        std::vector<Seating>{{0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 2, 0, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 1, 1}})
