@@ -1,5 +1,4 @@
 // Collectives, messages and groups.
-#include "nccl/cuda_driver.h"
 #include "nccl/starts.h"
 #include "nccl/types.h"
 
@@ -90,7 +89,6 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   return at_the_edge("ncclRedOpCreatePreMulSum", [&] {
     need("op", op);
-    need_host_memory("scalar", scalar);
     rondoRedOp_t made = rondoSum;
     check(rondoRedOpCreatePreMulSum(&made, scalar, computed(datatype),
                                     static_cast<rondoScalarResidence_t>(residence), to_rondo(comm)));

@@ -33,10 +33,7 @@ rondoUniqueId agree_on_heirs_id(rondoComm_t comm) {
 
 }  // namespace
 
-int device_of_this_thread() {
-  look_for_cuda_driver();
-  return current_cuda_device().value_or(cudaCpuDeviceId);
-}
+int device_of_this_thread() { return current_cuda_device().value_or(cudaCpuDeviceId); }
 
 ncclComm_t make_communicator(int size, const rondoUniqueId& id, int rank, const std::string& name,
                              int device) {

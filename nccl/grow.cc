@@ -24,8 +24,8 @@ rondoUniqueId find_id(ncclComm_t parent, int size, const Card& mine) {
   std::vector<Card> cards(static_cast<std::size_t>(size));
   check(rondoLedgerScopeBegin(comm, "grow"));
   const rondoResult_t gathered = rondoAllGather(&mine, cards.data(), sizeof mine, rondoUint8, comm, nullptr);
-  if (gathered != rondoSuccess) fail(gathered);
-  check(rondoLedgerScopeEnd(comm));
+  check(rondoLedgerScopeEnd(comm));  // also when ranks have made different calls, which leaves comm whole
+  check(gathered);
   const auto has_id = [](const Card& card) { return card.has_id != 0; };
   const auto roots = std::count_if(cards.begin(), cards.end(), has_id);
   if (roots != 1)

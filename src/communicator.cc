@@ -247,7 +247,7 @@ void Communicator::activate(PendingCall& head) {
 
 // Nobody waits for anybody: the choice is a function of the call's arguments, and the data come with it.
 void Communicator::begin_between_hosts(PendingCall& head) {
-  slot_of(local_rank_, head.sequence).sequence.store(head.sequence, std::memory_order_release);
+  own_lines().met.store(head.sequence, std::memory_order_release);  // for late_ranks()
   far_->begin(head.sequence);
   if (options_.settings.check) head.check = std::make_unique<CheckRound>(head.call.descriptor(), place_);
 }
@@ -547,7 +547,8 @@ void Communicator::tell_failure(const Error& error) {
 void Communicator::write_failure(int rank, const Error& error) {
   Failure& failure = membership_.segment->failure();
   std::uint32_t none = Failure::none;
-  if (failure.state.compare_exchange_strong(none, Failure::being_written, std::memory_order_acquire)) {
+  // Sequentially consistent for Moving, also for who comes second and does not wait for the text.
+  if (failure.state.compare_exchange_strong(none, Failure::being_written, std::memory_order_seq_cst)) {
     failure.rank = rank;
     failure.kind = static_cast<std::uint32_t>(error.kind());
     std::strncpy(failure.text, error.what(), sizeof failure.text - 1);
@@ -599,13 +600,19 @@ void Communicator::check_health() {
   }
 }
 
+// Of a rank of this host, to tell whether it has made call number `sequence`. Between hosts slots say
+// nothing: ranks do not meet, so that who is ahead may have a place that was a neighbour's.
+std::uint64_t Communicator::last_call_of(int place, std::uint64_t sequence) const {
+  return (far_ ? membership_.segment->rank(place).met : slot_of(place, sequence).sequence)
+      .load(std::memory_order_acquire);
+}
+
 std::string Communicator::late_ranks(const PendingCall& head) const {
   const std::string silent = far_ ? far_->silent() : "";
   if (head.sequence == 0) return silent;
   std::vector<int> late;
   for (int place = 0; place < local_size_; ++place)
-    if (slot_of(place, head.sequence).sequence.load(std::memory_order_acquire) < head.sequence)
-      late.push_back(neighbour(place));
+    if (last_call_of(place, head.sequence) < head.sequence) late.push_back(neighbour(place));
   if (far_) {
     const std::vector<int> far = far_->late(head.sequence);
     late.insert(late.end(), far.begin(), far.end());

@@ -152,6 +152,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void fail_pending(const Error& error);
   void tell_failure(const Error& error);
   void write_failure(int rank, const Error& error);
+  std::uint64_t last_call_of(int place, std::uint64_t sequence) const;
   std::string late_ranks(const PendingCall& head) const;
   std::string who(const std::vector<int>& ranks) const;
   void need_live_peers(const PendingCall& head) const;

@@ -47,8 +47,8 @@ Fd make_alarm() {
   return alarm;
 }
 
-// The alarm stays on until a thread comes that is alone here: nobody else can then have looked, and not have
-// polled yet.
+// The alarm stays on until a thread comes that is alone here. One that comes between the two steps may have
+// its sound taken away: the first one then looks in its place, and rings when it ends the other's call.
 Lookout::Lookout(const Fd& alarm, Doorbell& bell) : bell_(&bell) {
   eventfd_t times = 0;
   if (bell.pollers.fetch_add(1, std::memory_order_seq_cst) == 0) ::eventfd_read(alarm.get(), &times);

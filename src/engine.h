@@ -1,6 +1,6 @@
 // Keeps calls going. Whoever waits for a call drives it, and with it every other call that was started and
 // not waited for yet, of any communicator of this process: so calls may be waited for in any order. A thread
-// of its own exists only once streams are used, another once a communicator spans hosts.
+// of its own exists only once streams or a GPU's memory are used, another once a communicator spans hosts.
 #pragma once
 
 #include <memory>

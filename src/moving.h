@@ -24,8 +24,9 @@ class Moving {
   Moving(const Moving&) = delete;
   Moving& operator=(const Moving&) = delete;
 
-  // False: the communicator has failed, and peers may have other things in their memory already.
-  bool allowed() const { return segment_.failure().state.load(std::memory_order_seq_cst) != Failure::told; }
+  // False: the communicator has failed, or is about to, and peers may have other things in their memory
+  // already.
+  bool allowed() const { return segment_.failure().state.load(std::memory_order_seq_cst) == Failure::none; }
 
  private:
   const Segment& segment_;

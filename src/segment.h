@@ -76,7 +76,8 @@ struct RankLines {
   Doorbell bell;
   alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
   std::atomic<std::uint32_t> left;                   // 1: this rank has let the communicator go
-  alignas(64) std::atomic<std::uint64_t> met;        // the last point inside calls that this rank has come to
+  // The last point inside calls that this rank has come to; between hosts the last call that it has made.
+  alignas(64) std::atomic<std::uint64_t> met;
   // Rounds of staged calls that this rank has filled, reduced and finished.
   alignas(64) std::atomic<std::uint64_t> filled;
   alignas(64) std::atomic<std::uint64_t> reduced;

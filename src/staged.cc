@@ -54,7 +54,7 @@ class Staged : public StagedCall {
         end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
         output_stores_(output_stores(call.kind, call.all_bytes(), place.size, place.staged_streaming_above)),
         pace_(staging.pace_of(call.kind, call.most_bytes())),
-        area_stores_(pace_.next()) {
+        area_stores_(has_pace() ? pace_.next() : Stores::ordinary) {
     staging_.reserve();
   }
 
@@ -69,6 +69,7 @@ class Staged : public StagedCall {
   }
 
   void begin(Ahead ahead) override {
+    begin_ = Clock::now();  // not before all have come: what is measured is to be our own
     staging_.add_rounds(end_ - first_);
     filled_ = std::max(filled_, first_ + (ahead.own ? 1 : 0));
     reduced_ = first_ + (ahead.reduced ? 1 : 0);
@@ -88,11 +89,14 @@ class Staged : public StagedCall {
       else
         return false;
     }
-    if (!std::exchange(told_, true)) pace_.took(area_stores_, Clock::now() - begin_);
+    if (has_pace() && !std::exchange(told_, true)) pace_.took(area_stores_, Clock::now() - begin_);
     return true;
   }
 
  private:
+  // Calls of one round are too short for it, and most of them never come here (plain_staged.cc).
+  bool has_pace() const { return end_ - first_ > 1; }
+
   // A round takes the place of that two rounds before, which peers must have read. Those of calls before this
   // one they have.
   bool can_fill() const {
@@ -232,7 +236,7 @@ class Staged : public StagedCall {
   Stores output_stores_;
   Pace& pace_;
   Stores area_stores_;
-  Clock::time_point begin_ = Clock::now();
+  Clock::time_point begin_;
   bool told_ = false;
   bool output_lacks_own_ = false;  // of an all-gather whose first round was filled ahead
 };
