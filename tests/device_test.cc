@@ -538,6 +538,22 @@ TEST(StandIn, ARecordedStreamIsRefused) {
   });
 }
 
+// CUDA's streams lie in the heap, which a program at a fixed address has far below 4 GiB.
+TEST(StandIn, StreamsMayHaveSmallAddresses) {
+  run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
+    for (const std::uintptr_t address :
+         {std::uintptr_t{0x18812440}, std::uintptr_t{0x10}, std::uintptr_t{2}}) {
+      const auto stream = reinterpret_cast<DeviceStream>(address);
+      stand_in(one).make_stream(stream);
+      DeviceBuffer data(one.device, stream, f32, 1000);
+      data.fill(numbers_of(one.rank));
+      expect_well(rondoAllReduce(data.data(), data.data(), 1000, rondoFloat32, rondoSum, one.comm,
+                                 static_cast<rondoStream_t>(stream)));
+      data.expect(sums_of(2));
+    }
+  });
+}
+
 TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);

@@ -169,6 +169,11 @@ DeviceStream StandInDevice::make_stream() {
   return stream;
 }
 
+void StandInDevice::make_stream(DeviceStream name) {
+  const std::lock_guard lock(mutex_);
+  queues_.emplace(name, std::make_unique<Queue>(broken_));
+}
+
 void StandInDevice::destroy_stream(DeviceStream stream) {
   synchronise(stream);
   const std::lock_guard lock(mutex_);

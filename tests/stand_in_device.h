@@ -45,6 +45,8 @@ class StandInDevice : public Device {
 
   // ---- what a test may do besides ----
   void put(DeviceStream stream, std::function<void()> work);
+  // A stream by a name of the test's choice, as an address may be.
+  void make_stream(DeviceStream name);
   // From now on streams record what is put on them.
   void record(bool recorded) { recorded_ = recorded; }
   // From now on nothing works, and what stands on streams is not run.
