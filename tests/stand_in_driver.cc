@@ -281,8 +281,9 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 // As if another thread recorded a stream all the time.
 CUresult cuStreamQuery(CUstream stream) {
-  return driver_call([&] {
+  return call_in_context([&] {
     if (context_of(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (context_of(stream) != current()) return CUDA_ERROR_INVALID_CONTEXT;
     if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     stand_in().check(stream);
     return CUDA_SUCCESS;
