@@ -48,7 +48,7 @@ class Device {
   virtual std::byte* open(const DeviceMemoryHandle& handle) = 0;
   virtual void close(std::byte* base) = 0;
 
-  // ---- streams: none of these waits, but the last ----
+  // ---- streams: none of these waits, but the last two ----
   virtual DeviceStream make_stream() = 0;
   virtual void destroy_stream(DeviceStream stream) = 0;
   // Host memory that streams copy from and to, and wait at, must be pinned before.
@@ -69,7 +69,8 @@ class Device {
   // A stream of Rondo's own, in the same context, with nothing on it: its user may destroy `stream` at any
   // time.
   virtual DeviceStream companion_of(DeviceStream stream) = 0;
-  // Throws if the device has failed. From any thread, also while others record.
+  // Throws if the device has failed. From any thread, also while others record. May wait as long as others
+  // wait in the device's driver: src/device_health.h.
   virtual void check(DeviceStream companion) const = 0;
   // Waits until the stream has done all that was put on it.
   virtual void synchronise(DeviceStream stream) = 0;
@@ -77,7 +78,8 @@ class Device {
 
 // This process's device; null: there is none. Looked for once, at the first call, which starts nothing on it.
 Device* process_device();
-// From now on `other` is this process's device (for tests); null: none. It must outlive all calls.
+// From now on `other` is this process's device (for tests); null: none. It must outlive all calls, and be so
+// replaced before its end.
 void use_device(Device* other);
 
 // CUDA; null where Rondo was built without it, or no driver is there.

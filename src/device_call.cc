@@ -101,7 +101,10 @@ bool touches(const Device& device, const Call& call) {
 }
 
 DeviceCall::DeviceCall(Device& device, DeviceStream stream, std::function<void()> wake, Call& call)
-    : device_(device), stream_(stream), companion_(device.companion_of(stream)), wake_(std::move(wake)) {
+    : device_(device),
+      stream_(stream),
+      health_(watch(device, device.companion_of(stream))),
+      wake_(std::move(wake)) {
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
@@ -195,7 +198,7 @@ bool DeviceCall::has_come() {
   return true;
 }
 
-void DeviceCall::check() const { device_.check(companion_); }
+void DeviceCall::check() const { health_->need_well(); }
 
 void DeviceCall::end(bool well) {
   well_.store(well, std::memory_order_release);

@@ -12,6 +12,7 @@
 
 #include "src/call.h"
 #include "src/device.h"
+#include "src/device_health.h"
 #include "src/error.h"
 #include "src/pinned_blocks.h"
 #include "src/traffic.h"
@@ -39,7 +40,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   // The engine's: whether the inputs have come. Throws what went wrong when the call was put on the stream.
   bool has_come();
-  // Throws when the device has failed: then they never come.
+  // Throws when the device has failed: then they never come. Asks nobody.
   void check() const;
   // The call is done: the stream may go on.
   void end(bool well);
@@ -58,7 +59,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   Device& device_;
   DeviceStream stream_;
-  DeviceStream companion_;
+  std::shared_ptr<const DeviceHealth> health_;
   std::function<void()> wake_;  // this rank, wherever it waits for the call
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done

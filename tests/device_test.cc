@@ -590,6 +590,43 @@ TEST(StandIn, ADeviceThatFailsEndsTheCallOnAllRanks) {
   });
 }
 
+// The program may wait in the driver for a stream that waits for a call of ours.
+TEST(StandIn, ADriverThatKeepsWhoAsksWaitingHoldsUpNothing) {
+  run_device_ranks(
+      DeviceKind::stand_in, 2,
+      [](DeviceRank& one) {
+        rondoComm_t other = nullptr;
+        expect_well(rondoCommSplit(one.comm, 0, one.rank, &other, nullptr));
+        const DeviceStream second = one.device.make_stream();
+        const auto on_second = static_cast<rondoStream_t>(second);
+        DeviceBuffer waits(one, f32, 3000), data(one.device, second, f32, 3000);
+        data.fill(numbers_of(one.rank));
+        one.device.synchronise(one.stream);
+        stand_in(one).hold_checks(true);
+        {
+          Gate gate(one);
+          expect_well(
+              rondoAllReduce(waits.data(), waits.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on()));
+          std::this_thread::sleep_for(100ms);  // by now the device has been asked
+          expect_well(
+              rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, other, on_second));
+          data.expect(sums_of(2));
+          if (one.rank == 0) {
+            expect_well(
+                rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, other, on_second));
+            one.device.synchronise(second);
+          }
+          rondoResult_t error = rondoSuccess;
+          while (error == rondoSuccess) expect_well(rondoCommGetAsyncError(other, &error));
+          EXPECT_EQ(error, rondoTimeout);
+          expect_well(rondoCommAbort(std::exchange(one.comm, nullptr)));
+        }
+        expect_well(rondoCommDestroy(other));
+        stand_in(one).hold_checks(false);
+      },
+      1500);
+}
+
 TEST(StandIn, WithoutADeviceStreamsAreRondosOwn) {
   run_device_ranks(DeviceKind::stand_in, 1, [](DeviceRank& one) {
     use_device(nullptr);

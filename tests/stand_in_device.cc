@@ -254,7 +254,10 @@ void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word
 
 bool StandInDevice::is_recorded(DeviceStream) const { return recorded_; }
 DeviceStream StandInDevice::companion_of(DeviceStream) { return nullptr; }
-void StandInDevice::check(DeviceStream) const { need_whole(); }
+void StandInDevice::check(DeviceStream) const {
+  while (checks_held_) std::this_thread::sleep_for(1ms);
+  need_whole();
+}
 
 void StandInDevice::synchronise(DeviceStream stream) {
   queue_of(stream).wait_until_idle();

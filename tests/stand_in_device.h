@@ -49,6 +49,8 @@ class StandInDevice : public Device {
   void make_stream(DeviceStream name);
   // From now on streams record what is put on them.
   void record(bool recorded) { recorded_ = recorded; }
+  // Whether check() waits from now on, as if the program were in the driver.
+  void hold_checks(bool held) { checks_held_ = held; }
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
@@ -81,7 +83,7 @@ class StandInDevice : public Device {
   std::uint64_t last_number_ = 0;
   std::map<DeviceStream, std::unique_ptr<Queue>> queues_;  // null: the default stream
   std::unique_ptr<Queue> host_functions_;
-  std::atomic<bool> recorded_{false}, broken_{false};
+  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
   std::atomic<Refused> refused_{Refused::nothing};
 };
 
