@@ -17,6 +17,9 @@ namespace rondo {
 // A stream by the device's own name: a cudaStream_t. Null: the device's default stream.
 using DeviceStream = void*;
 
+// Where default streams are, by the device's own name: a CUcontext.
+using DeviceContext = void*;
+
 // The allocation that a pointer into a device's memory belongs to.
 struct DeviceAllocation {
   std::byte* base;
@@ -49,6 +52,11 @@ class Device {
   virtual void close(std::byte* base) = 0;
 
   // ---- streams: none of these waits, but the last two ----
+  // Whose default stream it is, as the calling thread stands; null: it is no default stream.
+  virtual DeviceContext context_of(DeviceStream stream) const = 0;
+  // Until leave() the calling thread's default streams are those of the context.
+  virtual void enter(DeviceContext context) = 0;
+  virtual void leave() = 0;
   virtual DeviceStream make_stream() = 0;
   virtual void destroy_stream(DeviceStream stream) = 0;
   // Host memory that streams copy from and to, and wait at, must be pinned before.

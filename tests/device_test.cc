@@ -554,6 +554,50 @@ TEST(StandIn, StreamsMayHaveSmallAddresses) {
   });
 }
 
+// Ranks of one process, each with a context whose default stream its call goes to: their thread stands in the
+// last one's when the group ends.
+TEST(StandIn, AGroupTakesEachCallsOwnDefaultStream) {
+  run_processes(1, [&](int) {
+    StandInDevice device;
+    use_device(&device);
+    rondoComm_t comms[3];
+    expect_well(rondoCommInitAll(comms, 3, nullptr));
+    int contexts[3];
+    std::atomic<bool> open{false};
+    std::vector<std::unique_ptr<DeviceBuffer>> data, source;
+    for (int rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      data.push_back(std::make_unique<DeviceBuffer>(device, nullptr, f32, 5000));
+      source.push_back(std::make_unique<DeviceBuffer>(device, nullptr, f32, 5000));
+      source.back()->fill(numbers_of(rank));
+      device.put(nullptr, [&] {
+        while (!open) std::this_thread::sleep_for(1ms);
+      });
+      device.copy(nullptr, data.back()->data(), source.back()->data(), 5000 * sizeof(float));
+      device.leave();
+    }
+    expect_well(rondoGroupStart());
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      expect_well(rondoAllReduce(data[rank]->data(), data[rank]->data(), 5000, rondoFloat32, rondoSum,
+                                 comms[rank], nullptr));
+      device.leave();
+    }
+    expect_well(rondoGroupEnd());
+    std::this_thread::sleep_for(50ms);
+    open = true;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      data[rank]->expect(sums_of(3));
+      source[rank] = nullptr;
+      data[rank] = nullptr;
+      device.leave();
+    }
+    for (rondoComm_t comm : comms) expect_well(rondoCommDestroy(comm));
+    use_device(nullptr);
+  });
+}
+
 TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);

@@ -29,6 +29,9 @@ class StandInDevice : public Device {
   std::byte* open(const DeviceMemoryHandle& handle) override;
   void close(std::byte* base) override;
 
+  DeviceContext context_of(DeviceStream stream) const override;
+  void enter(DeviceContext context) override;
+  void leave() override;
   DeviceStream make_stream() override;
   void destroy_stream(DeviceStream stream) override;
   void pin(DeviceStream stream, std::span<std::byte> memory) override;
@@ -81,7 +84,8 @@ class StandInDevice : public Device {
   std::map<const std::byte*, std::size_t> pinned_;
   std::multimap<std::size_t, std::byte*> free_addresses_;  // by bytes
   std::uint64_t last_number_ = 0;
-  std::map<DeviceStream, std::unique_ptr<Queue>> queues_;  // null: the default stream
+  // By stream; for default streams null and the context.
+  mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
   std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
   std::atomic<Refused> refused_{Refused::nothing};

@@ -63,6 +63,19 @@ class CudaDevice : public Device {
     need(cuda_.ipc_close_mem_handle(address_of(base)), "cuIpcCloseMemHandle");
   }
 
+  DeviceContext context_of(DeviceStream stream) const override {
+    CUcontext context = nullptr;
+    // Null too where the program has not initialized CUDA.
+    if (is_default(stream)) cuda_.ctx_get_current(&context);
+    return context;
+  }
+  void enter(DeviceContext context) override {
+    need(cuda_.ctx_push_current(static_cast<CUcontext>(context)), "cuCtxPushCurrent");
+  }
+  void leave() override {
+    CUcontext context = nullptr;
+    cuda_.ctx_pop_current(&context);
+  }
   DeviceStream make_stream() override {
     need_context();
     CUstream stream = nullptr;
