@@ -1,7 +1,6 @@
 // The C interface: looks up handles, checks arguments, makes calls, and turns errors into result codes, here
 // only.
 #include <cstring>
-#include <limits>
 #include <map>
 #include <new>
 #include <thread>
@@ -45,9 +44,11 @@ Handles<rondoComm_t, CommObject>& comms() {
   static auto* const handles = new Handles<rondoComm_t, CommObject>;
   return *handles;
 }
-constexpr std::uintptr_t first_stream_handle = 16;
+// Odd numbers beyond CUDA's names for its default streams. Its other streams are aligned addresses, which may
+// be small ones: the heap of a program at a fixed address begins anywhere.
+constexpr std::uintptr_t first_stream_handle = 17, stream_handle_step = 2;
 Handles<rondoStream_t, Stream>& streams() {
-  static auto* const handles = new Handles<rondoStream_t, Stream>(first_stream_handle);
+  static auto* const handles = new Handles<rondoStream_t, Stream>(first_stream_handle, stream_handle_step);
   return *handles;
 }
 Handles<rondoWindow_t, Registration>& registrations() {
@@ -124,11 +125,10 @@ std::shared_ptr<Stream> stream_of(rondoStream_t stream) {
   return object;
 }
 
-// Whether the handle is none of ours, by its number alone. CUDA's streams are addresses, but for the names of
-// its two default streams.
+// Whether the handle is none of ours, by its number alone: ours that are no more are none of CUDA's.
 bool is_devices(rondoStream_t stream) {
   const auto number = reinterpret_cast<std::uintptr_t>(stream);
-  return number < first_stream_handle || number > std::numeric_limits<std::uint32_t>::max();
+  return number < first_stream_handle || number % 2 == 0;
 }
 
 CallStream call_stream_of(rondoStream_t stream) {

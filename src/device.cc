@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "src/device_health.h"
+
 namespace rondo {
 namespace {
 
@@ -26,8 +28,9 @@ Device* process_device() {
 }
 
 void use_device(Device* other) {
-  in_use.store(other, std::memory_order_relaxed);
+  Device* const before = in_use.exchange(other, std::memory_order_relaxed);
   looked.store(true, std::memory_order_release);
+  if (before != nullptr) stop_watching(*before);
 }
 
 }  // namespace rondo

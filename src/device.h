@@ -17,6 +17,9 @@ namespace rondo {
 // A stream by the device's own name: a cudaStream_t. Null: the device's default stream.
 using DeviceStream = void*;
 
+// Where default streams are, by the device's own name: a CUcontext.
+using DeviceContext = void*;
+
 // The allocation that a pointer into a device's memory belongs to.
 struct DeviceAllocation {
   std::byte* base;
@@ -48,7 +51,12 @@ class Device {
   virtual std::byte* open(const DeviceMemoryHandle& handle) = 0;
   virtual void close(std::byte* base) = 0;
 
-  // ---- streams: none of these waits, but the last ----
+  // ---- streams: none of these waits, but the last two ----
+  // Whose default stream it is, as the calling thread stands; null: it is no default stream.
+  virtual DeviceContext context_of(DeviceStream stream) const = 0;
+  // Until leave() the calling thread's default streams are those of the context.
+  virtual void enter(DeviceContext context) = 0;
+  virtual void leave() = 0;
   virtual DeviceStream make_stream() = 0;
   virtual void destroy_stream(DeviceStream stream) = 0;
   // Host memory that streams copy from and to, and wait at, must be pinned before.
@@ -69,7 +77,8 @@ class Device {
   // A stream of Rondo's own, in the same context, with nothing on it: its user may destroy `stream` at any
   // time.
   virtual DeviceStream companion_of(DeviceStream stream) = 0;
-  // Throws if the device has failed. From any thread, also while others record.
+  // Throws if the device has failed. From any thread, also while others record. May wait as long as others
+  // wait in the device's driver: src/device_health.h.
   virtual void check(DeviceStream companion) const = 0;
   // Waits until the stream has done all that was put on it.
   virtual void synchronise(DeviceStream stream) = 0;
@@ -77,7 +86,8 @@ class Device {
 
 // This process's device; null: there is none. Looked for once, at the first call, which starts nothing on it.
 Device* process_device();
-// From now on `other` is this process's device (for tests); null: none. It must outlive all calls.
+// From now on `other` is this process's device (for tests); null: none. It must outlive all calls, and be so
+// replaced before its end.
 void use_device(Device* other);
 
 // CUDA; null where Rondo was built without it, or no driver is there.

@@ -12,6 +12,23 @@ namespace {
 
 enum class Use { read, written };
 
+// The thread stands in the context; null: where it stood.
+class Within {
+ public:
+  Within(Device& device, DeviceContext context) : device_(device), entered_(context != nullptr) {
+    if (entered_) device_.enter(context);
+  }
+  ~Within() {
+    if (entered_) device_.leave();
+  }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  Device& device_;
+  bool entered_;
+};
+
 // Every piece of the call's buffers that is not empty: visit(extent, use).
 template <typename AnyCall, typename Visit>
 void for_each_extent(AnyCall& call, Visit visit) {
@@ -100,8 +117,11 @@ bool touches(const Device& device, const Call& call) {
   return found;
 }
 
-DeviceCall::DeviceCall(Device& device, DeviceStream stream, std::function<void()> wake, Call& call)
-    : device_(device), stream_(stream), companion_(device.companion_of(stream)), wake_(std::move(wake)) {
+DeviceCall::DeviceCall(Device& device, DeviceStream stream, DeviceContext context, std::function<void()> wake,
+                       Call& call)
+    : device_(device), stream_(stream), context_(context), wake_(std::move(wake)) {
+  const Within within(device_, context_);
+  health_ = watch(device_, device_.companion_of(stream));
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
@@ -154,6 +174,7 @@ void DeviceCall::add(std::vector<Copy>& copies, const Copy& copy) {
 template <typename Put>
 void DeviceCall::put(Put put) {
   try {
+    const Within within(device_, context_);
     put();
   } catch (const Error& error) {
     {
@@ -195,16 +216,16 @@ bool DeviceCall::has_come() {
   return true;
 }
 
-void DeviceCall::check() const { device_.check(companion_); }
+void DeviceCall::check() const { health_->need_well(); }
 
 void DeviceCall::end(bool well) {
   well_.store(well, std::memory_order_release);
   block_->store(value_);
 }
 
-std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, Communicator& communicator,
-                                     Call call) {
-  auto begun = std::make_shared<DeviceCall>(device, stream, communicator.waker(), call);
+std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, DeviceContext context,
+                                     Communicator& communicator, Call call) {
+  auto begun = std::make_shared<DeviceCall>(device, stream, context, communicator.waker(), call);
   if (begun->copied() != CopiedBytes{}) communicator.tell_host_staging();
   start_progress_thread();
   keep_going(communicator.start(std::move(call), nullptr, begun));

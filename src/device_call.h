@@ -12,6 +12,7 @@
 
 #include "src/call.h"
 #include "src/device.h"
+#include "src/device_health.h"
 #include "src/error.h"
 #include "src/pinned_blocks.h"
 #include "src/traffic.h"
@@ -26,7 +27,9 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
  public:
   // Points `call` to host memory instead of the device's. Throws invalid_usage where the stream is recorded
   // and not run.
-  DeviceCall(Device& device, DeviceStream stream, std::function<void()> wake, Call& call);
+  // `context`: that of Device::context_of(stream) where the call was made.
+  DeviceCall(Device& device, DeviceStream stream, DeviceContext context, std::function<void()> wake,
+             Call& call);
   ~DeviceCall();
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;
@@ -39,7 +42,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   // The engine's: whether the inputs have come. Throws what went wrong when the call was put on the stream.
   bool has_come();
-  // Throws when the device has failed: then they never come.
+  // Throws when the device has failed: then they never come. Asks nobody.
   void check() const;
   // The call is done: the stream may go on.
   void end(bool well);
@@ -58,7 +61,8 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   Device& device_;
   DeviceStream stream_;
-  DeviceStream companion_;
+  DeviceContext context_;
+  std::shared_ptr<const DeviceHealth> health_;
   std::function<void()> wake_;  // this rank, wherever it waits for the call
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done
@@ -78,7 +82,7 @@ bool touches(const Device& device, const Call& call);
 
 // Queues the call, and the copies of its inputs on the stream. put_copies_up() is to follow: where several
 // calls stand on one stream, when all of them have begun, since each may wait for others' inputs.
-std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, Communicator& communicator,
-                                     Call call);
+std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, DeviceContext context,
+                                     Communicator& communicator, Call call);
 
 }  // namespace rondo

@@ -60,7 +60,8 @@ struct Started {
 
 Started start(Batch batch) {
   if (Device* const found = device_for(batch))
-    return {nullptr, begin_on(*found, batch.stream.device, *batch.communicator, std::move(batch.call))};
+    return {nullptr, begin_on(*found, batch.stream.device, batch.stream.context, *batch.communicator,
+                              std::move(batch.call))};
   if (!batch.stream.host) return {batch.communicator->start(std::move(batch.call)), nullptr};
   batch.stream.host->submit(*batch.communicator, std::move(batch.call));
   return {};
@@ -98,6 +99,10 @@ void group_end() {
 
 void submit(const std::shared_ptr<Communicator>& communicator, Call call, const CallStream& stream) {
   Batch batch{communicator, stream, std::move(call)};
+  // The thread may stand elsewhere when its group ends: one that calls for several devices goes from one to
+  // the next.
+  if (const Device* const found = process_device(); found != nullptr && !stream.host)
+    batch.stream.context = found->context_of(stream.device);
   if (group().depth > 0) return add(std::move(batch));
   const Started started = start(std::move(batch));
   if (started.on_device) started.on_device->put_copies_up();

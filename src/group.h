@@ -15,6 +15,7 @@ namespace rondo {
 struct CallStream {
   std::shared_ptr<Stream> host;
   DeviceStream device = nullptr;
+  DeviceContext context = nullptr;  // of a default stream, as the caller's thread stood; submit() looks
 
   bool given() const { return host || device != nullptr; }
   friend bool operator==(const CallStream&, const CallStream&) = default;

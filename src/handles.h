@@ -1,5 +1,5 @@
 // What a C handle stands for. Handles are numbers that are never used twice, not addresses: one that is no
-// more, or never was, is found out and not followed.
+// more, or never was, is found out and not followed. With a step of 2 all are odd, or all even.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace rondo {
 
@@ -14,11 +15,11 @@ namespace rondo {
 template <typename Handle, typename Object>
 class Handles {
  public:
-  explicit Handles(std::uintptr_t first = 1) : next_(first) {}
+  explicit Handles(std::uintptr_t first = 1, std::uintptr_t step = 1) : next_(first), step_(step) {}
 
   Handle add(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
-    const std::uintptr_t number = next_++;
+    const std::uintptr_t number = std::exchange(next_, next_ + step_);
     objects_.emplace(number, std::move(object));
     return reinterpret_cast<Handle>(number);
   }
@@ -63,6 +64,7 @@ class Handles {
 
   mutable std::mutex mutex_;
   std::uintptr_t next_;
+  const std::uintptr_t step_;
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> objects_;
   std::atomic<std::uint64_t> taken_{0};
 };

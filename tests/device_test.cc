@@ -538,6 +538,66 @@ TEST(StandIn, ARecordedStreamIsRefused) {
   });
 }
 
+// CUDA's streams lie in the heap, which a program at a fixed address has far below 4 GiB.
+TEST(StandIn, StreamsMayHaveSmallAddresses) {
+  run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
+    for (const std::uintptr_t address :
+         {std::uintptr_t{0x18812440}, std::uintptr_t{0x10}, std::uintptr_t{2}}) {
+      const auto stream = reinterpret_cast<DeviceStream>(address);
+      stand_in(one).make_stream(stream);
+      DeviceBuffer data(one.device, stream, f32, 1000);
+      data.fill(numbers_of(one.rank));
+      expect_well(rondoAllReduce(data.data(), data.data(), 1000, rondoFloat32, rondoSum, one.comm,
+                                 static_cast<rondoStream_t>(stream)));
+      data.expect(sums_of(2));
+    }
+  });
+}
+
+// Ranks of one process, each with a context whose default stream its call goes to: their thread stands in the
+// last one's when the group ends.
+TEST(StandIn, AGroupTakesEachCallsOwnDefaultStream) {
+  run_processes(1, [&](int) {
+    StandInDevice device;
+    use_device(&device);
+    rondoComm_t comms[3];
+    expect_well(rondoCommInitAll(comms, 3, nullptr));
+    int contexts[3];
+    std::atomic<bool> open{false};
+    std::vector<std::unique_ptr<DeviceBuffer>> data, source;
+    for (int rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      data.push_back(std::make_unique<DeviceBuffer>(device, nullptr, f32, 5000));
+      source.push_back(std::make_unique<DeviceBuffer>(device, nullptr, f32, 5000));
+      source.back()->fill(numbers_of(rank));
+      device.put(nullptr, [&] {
+        while (!open) std::this_thread::sleep_for(1ms);
+      });
+      device.copy(nullptr, data.back()->data(), source.back()->data(), 5000 * sizeof(float));
+      device.leave();
+    }
+    expect_well(rondoGroupStart());
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      expect_well(rondoAllReduce(data[rank]->data(), data[rank]->data(), 5000, rondoFloat32, rondoSum,
+                                 comms[rank], nullptr));
+      device.leave();
+    }
+    expect_well(rondoGroupEnd());
+    std::this_thread::sleep_for(50ms);
+    open = true;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      device.enter(&contexts[rank]);
+      data[rank]->expect(sums_of(3));
+      source[rank] = nullptr;
+      data[rank] = nullptr;
+      device.leave();
+    }
+    for (rondoComm_t comm : comms) expect_well(rondoCommDestroy(comm));
+    use_device(nullptr);
+  });
+}
+
 TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);
@@ -572,6 +632,43 @@ TEST(StandIn, ADeviceThatFailsEndsTheCallOnAllRanks) {
       expect_end(one, rondoRemoteError);
     }
   });
+}
+
+// The program may wait in the driver for a stream that waits for a call of ours.
+TEST(StandIn, ADriverThatKeepsWhoAsksWaitingHoldsUpNothing) {
+  run_device_ranks(
+      DeviceKind::stand_in, 2,
+      [](DeviceRank& one) {
+        rondoComm_t other = nullptr;
+        expect_well(rondoCommSplit(one.comm, 0, one.rank, &other, nullptr));
+        const DeviceStream second = one.device.make_stream();
+        const auto on_second = static_cast<rondoStream_t>(second);
+        DeviceBuffer waits(one, f32, 3000), data(one.device, second, f32, 3000);
+        data.fill(numbers_of(one.rank));
+        one.device.synchronise(one.stream);
+        stand_in(one).hold_checks(true);
+        {
+          Gate gate(one);
+          expect_well(
+              rondoAllReduce(waits.data(), waits.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on()));
+          std::this_thread::sleep_for(100ms);  // by now the device has been asked
+          expect_well(
+              rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, other, on_second));
+          data.expect(sums_of(2));
+          if (one.rank == 0) {
+            expect_well(
+                rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, other, on_second));
+            one.device.synchronise(second);
+          }
+          rondoResult_t error = rondoSuccess;
+          while (error == rondoSuccess) expect_well(rondoCommGetAsyncError(other, &error));
+          EXPECT_EQ(error, rondoTimeout);
+          expect_well(rondoCommAbort(std::exchange(one.comm, nullptr)));
+        }
+        expect_well(rondoCommDestroy(other));
+        stand_in(one).hold_checks(false);
+      },
+      1500);
 }
 
 TEST(StandIn, WithoutADeviceStreamsAreRondosOwn) {

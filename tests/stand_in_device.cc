@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <future>
+#include <vector>
 
 #include "src/error.h"
 #include "src/pages.h"
@@ -26,6 +27,12 @@ struct HandleContent {
 std::uint64_t number_of(const Fd& file) {
   struct stat status {};
   return ::fstat(file.get(), &status) == 0 ? status.st_ino : 0;
+}
+
+// The contexts in which this thread stands: default streams are the last one's.
+std::vector<DeviceContext>& entered() {
+  thread_local std::vector<DeviceContext> contexts;
+  return contexts;
 }
 
 std::uint32_t load(const std::uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
@@ -78,9 +85,7 @@ class StandInDevice::Queue {
   std::jthread thread_;
 };
 
-StandInDevice::StandInDevice() : host_functions_(std::make_unique<Queue>(broken_)) {
-  queues_.emplace(nullptr, std::make_unique<Queue>(broken_));
-}
+StandInDevice::StandInDevice() : host_functions_(std::make_unique<Queue>(broken_)) {}
 
 StandInDevice::~StandInDevice() {
   queues_.clear();
@@ -161,23 +166,37 @@ std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
 }
 void StandInDevice::close(std::byte* base) { remove(base, true); }
 
+DeviceContext StandInDevice::context_of(DeviceStream stream) const {
+  return stream == nullptr && !entered().empty() ? entered().back() : nullptr;
+}
+void StandInDevice::enter(DeviceContext context) { entered().push_back(context); }
+void StandInDevice::leave() { entered().pop_back(); }
+
 DeviceStream StandInDevice::make_stream() {
   const std::lock_guard lock(mutex_);
   auto queue = std::make_unique<Queue>(broken_);
   const DeviceStream stream = queue.get();
-  queues_.emplace(stream, std::move(queue));
+  queues_.emplace(std::pair{stream, nullptr}, std::move(queue));
   return stream;
+}
+
+void StandInDevice::make_stream(DeviceStream name) {
+  const std::lock_guard lock(mutex_);
+  queues_.emplace(std::pair{name, nullptr}, std::make_unique<Queue>(broken_));
 }
 
 void StandInDevice::destroy_stream(DeviceStream stream) {
   synchronise(stream);
   const std::lock_guard lock(mutex_);
-  queues_.erase(stream);
+  queues_.erase({stream, nullptr});
 }
 
 StandInDevice::Queue& StandInDevice::queue_of(DeviceStream stream) const {
   const std::lock_guard lock(mutex_);
-  return *queues_.at(stream);
+  if (stream != nullptr) return *queues_.at({stream, nullptr});
+  std::unique_ptr<Queue>& queue = queues_[{nullptr, context_of(nullptr)}];
+  if (!queue) queue = std::make_unique<Queue>(broken_);
+  return *queue;
 }
 
 void StandInDevice::pin(DeviceStream, std::span<std::byte> memory) {
@@ -249,7 +268,10 @@ void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word
 
 bool StandInDevice::is_recorded(DeviceStream) const { return recorded_; }
 DeviceStream StandInDevice::companion_of(DeviceStream) { return nullptr; }
-void StandInDevice::check(DeviceStream) const { need_whole(); }
+void StandInDevice::check(DeviceStream) const {
+  while (checks_held_) std::this_thread::sleep_for(1ms);
+  need_whole();
+}
 
 void StandInDevice::synchronise(DeviceStream stream) {
   queue_of(stream).wait_until_idle();

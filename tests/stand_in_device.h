@@ -29,6 +29,9 @@ class StandInDevice : public Device {
   std::byte* open(const DeviceMemoryHandle& handle) override;
   void close(std::byte* base) override;
 
+  DeviceContext context_of(DeviceStream stream) const override;
+  void enter(DeviceContext context) override;
+  void leave() override;
   DeviceStream make_stream() override;
   void destroy_stream(DeviceStream stream) override;
   void pin(DeviceStream stream, std::span<std::byte> memory) override;
@@ -45,8 +48,12 @@ class StandInDevice : public Device {
 
   // ---- what a test may do besides ----
   void put(DeviceStream stream, std::function<void()> work);
+  // A stream by a name of the test's choice, as an address may be.
+  void make_stream(DeviceStream name);
   // From now on streams record what is put on them.
   void record(bool recorded) { recorded_ = recorded; }
+  // Whether check() waits from now on, as if the program were in the driver.
+  void hold_checks(bool held) { checks_held_ = held; }
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
@@ -77,9 +84,10 @@ class StandInDevice : public Device {
   std::map<const std::byte*, std::size_t> pinned_;
   std::multimap<std::size_t, std::byte*> free_addresses_;  // by bytes
   std::uint64_t last_number_ = 0;
-  std::map<DeviceStream, std::unique_ptr<Queue>> queues_;  // null: the default stream
+  // By stream; for default streams null and the context.
+  mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
-  std::atomic<bool> recorded_{false}, broken_{false};
+  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
   std::atomic<Refused> refused_{Refused::nothing};
 };
 

@@ -83,10 +83,17 @@ template <typename Body>
 CUresult call_in_context(Body body) {
   return driver_call([&] { return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : body(); });
 }
+// The stand-in's default stream is then the current context's.
+class InContext {
+ public:
+  InContext() { stand_in().enter(current()); }
+  ~InContext() { stand_in().leave(); }
+};
 template <typename Body>
 CUresult call_on(CUstream stream, Body body) {
   return call_in_context([&] {
     if (stream != nullptr && context_of(stream) != current()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InContext default_stream;
     body();
     return CUDA_SUCCESS;
   });
@@ -281,8 +288,9 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 // As if another thread recorded a stream all the time.
 CUresult cuStreamQuery(CUstream stream) {
-  return driver_call([&] {
+  return call_in_context([&] {
     if (context_of(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (context_of(stream) != current()) return CUDA_ERROR_INVALID_CONTEXT;
     if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     stand_in().check(stream);
     return CUDA_SUCCESS;

@@ -63,6 +63,19 @@ class CudaDevice : public Device {
     need(cuda_.ipc_close_mem_handle(address_of(base)), "cuIpcCloseMemHandle");
   }
 
+  DeviceContext context_of(DeviceStream stream) const override {
+    CUcontext context = nullptr;
+    // Null too where the program has not initialized CUDA.
+    if (is_default(stream)) cuda_.ctx_get_current(&context);
+    return context;
+  }
+  void enter(DeviceContext context) override {
+    need(cuda_.ctx_push_current(static_cast<CUcontext>(context)), "cuCtxPushCurrent");
+  }
+  void leave() override {
+    CUcontext context = nullptr;
+    cuda_.ctx_pop_current(&context);
+  }
   DeviceStream make_stream() override {
     need_context();
     CUstream stream = nullptr;
@@ -125,14 +138,11 @@ class CudaDevice : public Device {
     if (companion == nullptr) need(cuda_.stream_create(&companion, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     return companion;
   }
-  // A context that has failed says so to whoever asks it anything. This thread records nothing, so what
-  // others record takes no harm.
+  // A context that has failed says so to whoever asks it anything.
   void check(DeviceStream companion) const override {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    need(cuda_.thread_exchange_stream_capture_mode(&mode), "cuThreadExchangeStreamCaptureMode");
-    const CUresult result = cuda_.stream_query(cuda_stream(companion));
-    need(cuda_.thread_exchange_stream_capture_mode(&mode), "cuThreadExchangeStreamCaptureMode");
-    need(result, "cuStreamQuery");
+    const NotRecording relaxed(*this);
+    const InContext context(*this, companion);
+    need(cuda_.stream_query(cuda_stream(companion)), "cuStreamQuery");
   }
   void synchronise(DeviceStream stream) override {
     const InContext context(*this, stream);
@@ -160,6 +170,22 @@ class CudaDevice : public Device {
    private:
     const CudaDevice& device_;
     bool pushed_;
+  };
+
+  // This thread records nothing, so what it asks does no harm to what others record.
+  class NotRecording {
+   public:
+    explicit NotRecording(const CudaDevice& device) : device_(device) {
+      device_.need(device_.cuda_.thread_exchange_stream_capture_mode(&mode_),
+                   "cuThreadExchangeStreamCaptureMode");
+    }
+    ~NotRecording() { device_.cuda_.thread_exchange_stream_capture_mode(&mode_); }
+    NotRecording(const NotRecording&) = delete;
+    NotRecording& operator=(const NotRecording&) = delete;
+
+   private:
+    const CudaDevice& device_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
   };
 
   static CUstream cuda_stream(DeviceStream stream) { return static_cast<CUstream>(stream); }
