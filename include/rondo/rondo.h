@@ -5,9 +5,9 @@
  *  - Buffers may be host memory or a GPU's, each for itself; ranks may differ. With all buffers on the host a
  *    null stream means: return when the call is done. On a stream of rondoStreamCreate a call returns at
  *    once, and the calls of one stream run in order.
- *  - A call with a buffer in a GPU's memory, or on a cudaStream_t (which is passed as a rondoStream_t), returns
- *    at once and runs in the order of that CUDA stream; null is CUDA's default stream. How that is carried
- *    out, and what cannot be: docs/gpu.md.
+ *  - A call with a buffer in a GPU's memory, or on a cudaStream_t (which is passed as a rondoStream_t),
+ * returns at once and runs in the order of that CUDA stream; null is CUDA's default stream. How that is
+ * carried out, and what cannot be: docs/gpu.md.
  *  - Every wait has a deadline (rondoConfig_t.timeout_ms), checks for abort and for a dead peer.
  *  - Calls that do not match between ranks (count, type, operator, root, call) fail on every rank with
  *    rondoInvalidUsage before any byte is moved; the communicator stays usable. A receive that does not fit
@@ -142,7 +142,8 @@ RONDO_API rondoResult_t rondoCommDestroy(rondoComm_t comm);
    where one stores to memory of this rank (rondoMemAlloc) at this moment: until it is through, a second at
    most. */
 RONDO_API rondoResult_t rondoCommAbort(rondoComm_t comm);
-/* rondoSuccess, or what made comm fail; else, once, the error of a call on a CUDA stream that left comm whole. */
+/* rondoSuccess, or what made comm fail; else, once, the error of a call on a CUDA stream that left comm
+ * whole. */
 RONDO_API rondoResult_t rondoCommGetAsyncError(rondoComm_t comm, rondoResult_t* async_error);
 RONDO_API rondoResult_t rondoCommCount(const rondoComm_t comm, int* count);
 RONDO_API rondoResult_t rondoCommUserRank(const rondoComm_t comm, int* rank);
@@ -157,10 +158,10 @@ RONDO_API rondoResult_t rondoRedOpCreatePreMulSum(rondoRedOp_t* op, void* scalar
 RONDO_API rondoResult_t rondoRedOpDestroy(rondoRedOp_t op, rondoComm_t comm);
 
 /* ---- memory ---- */
-/* Host memory, zeroed, that the ranks in other processes of this host can map. Calls whose buffers lie in it, on
- * every rank, move no byte more than they must: all-reduce wants both buffers in it, all-gather the receive
- * buffer, reduce-scatter the send buffer. Any part of it may be passed. Outside calls it is memory like any
- * other. */
+/* Host memory, zeroed, that the ranks in other processes of this host can map. Calls whose buffers lie in it,
+ * on every rank, move no byte more than they must: all-reduce wants both buffers in it, all-gather the
+ * receive buffer, reduce-scatter the send buffer. Any part of it may be passed. Outside calls it is memory
+ * like any other. */
 RONDO_API rondoResult_t rondoMemAlloc(void** ptr, size_t size);
 /* No call that uses it may be under way on any rank. null is fine. */
 RONDO_API rondoResult_t rondoMemFree(void* ptr);
@@ -236,7 +237,8 @@ RONDO_API rondoResult_t rondoReduceScatterV(const void* sendbuff, void* recvbuff
 /* ---- groups ---- */
 /* Calls of one kind, communicator, type and operator between start and end travel as one batched collective;
  * sends and receives of a communicator as one exchange. Members may not overlap. Groups nest. At a null
- * stream rondoGroupEnd returns when all are done that have host memory only, whatever order other ranks named the communicators in. */
+ * stream rondoGroupEnd returns when all are done that have host memory only, whatever order other ranks named
+ * the communicators in. */
 RONDO_API rondoResult_t rondoGroupStart(void);
 RONDO_API rondoResult_t rondoGroupEnd(void);
 
