@@ -5,9 +5,9 @@
  *  - Buffers may be host memory or a GPU's, each for itself; ranks may differ. With all buffers on the host a
  *    null stream means: return when the call is done. On a stream of rondoStreamCreate a call returns at
  *    once, and the calls of one stream run in order.
- *  - A call with a buffer in a GPU's memory, or on a cudaStream_t (which is passed as a rondoStream_t),
- * returns at once and runs in the order of that CUDA stream; null is CUDA's default stream. How that is
- * carried out, and what cannot be: docs/gpu.md.
+ *  - A call with a buffer in a GPU's memory, or on a cudaStream_t (passed as a rondoStream_t), returns at
+ *    once and runs in the order of that CUDA stream; null is CUDA's default stream. How that is carried out,
+ *    and what cannot be: docs/gpu.md.
  *  - Every wait has a deadline (rondoConfig_t.timeout_ms), checks for abort and for a dead peer.
  *  - Calls that do not match between ranks (count, type, operator, root, call) fail on every rank with
  *    rondoInvalidUsage before any byte is moved; the communicator stays usable. A receive that does not fit
