@@ -125,6 +125,7 @@ DeviceCall::DeviceCall(Device& device, DeviceStream stream, DeviceContext contex
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
+  at_work_.emplace(stream);
   plan(call);
 }
 

@@ -64,6 +64,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   DeviceContext context_;
   std::shared_ptr<const DeviceHealth> health_;
   std::function<void()> wake_;  // this rank, wherever it waits for the call
+  std::optional<CallAtWork> at_work_;
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done
   std::vector<Copy> down_, up_;

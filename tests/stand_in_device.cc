@@ -206,6 +206,7 @@ void StandInDevice::pin(DeviceStream, std::span<std::byte> memory) {
 }
 void StandInDevice::unpin(DeviceStream, std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  if (waiting_ > 0) ++unpinned_while_waiting_;
   if (pinned_.erase(memory) == 0) fail(ErrorKind::device, "stand-in: not pinned");
 }
 
@@ -260,9 +261,11 @@ void StandInDevice::call_host(DeviceStream stream, std::function<void()> body) {
 void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) {
   reachable(reinterpret_cast<const std::byte*>(word), sizeof *word);
   Queue& queue = queue_of(stream);
-  put(stream, [&queue, word, value] {
+  put(stream, [this, &queue, word, value] {
+    ++waiting_;
     while (static_cast<std::int32_t>(load(word) - value) < 0 && !queue.given_up())
       std::this_thread::sleep_for(20us);
+    --waiting_;
   });
 }
 
@@ -285,6 +288,11 @@ void StandInDevice::need_whole() const {
 void StandInDevice::need_willing(Refused what) const {
   need_whole();
   if (refused_ == what) fail(ErrorKind::device, "stand-in: refused, as the test wants it");
+}
+
+std::size_t StandInDevice::pinned_count() const {
+  const std::lock_guard lock(mutex_);
+  return pinned_.size();
 }
 
 std::size_t StandInDevice::open_count() const {

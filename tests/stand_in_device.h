@@ -59,6 +59,9 @@ class StandInDevice : public Device {
   // What is refused from now on.
   enum class Refused { nothing, copy, allocate, open };
   void refuse(Refused what) { refused_ = what; }
+  std::size_t pinned_count() const;
+  // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
+  int unpinned_while_waiting() const { return unpinned_while_waiting_; }
   std::size_t open_count() const;       // memory of other processes that is open
   std::size_t allocated_bytes() const;  // by this process
 
@@ -88,6 +91,7 @@ class StandInDevice : public Device {
   mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
   std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
+  std::atomic<int> waiting_{0}, unpinned_while_waiting_{0};
   std::atomic<Refused> refused_{Refused::nothing};
 };
 
