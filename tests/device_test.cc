@@ -614,6 +614,23 @@ TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   });
 }
 
+// By then the call is done, and its outputs are nowhere.
+TEST(StandIn, ARefusalAfterTheCallsStartEndsTheCommunicator) {
+  run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
+    DeviceBuffer data(one, f32, 3000);
+    one.device.synchronise(one.stream);
+    if (one.rank == 1) stand_in(one).refuse(StandInDevice::Refused::wait_late);
+    const rondoResult_t result =
+        rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on());
+    EXPECT_EQ(result, one.rank == 1 ? rondoUnhandledCudaError : rondoSuccess);
+    const auto start = Clock::now();
+    while (one.async_error() == rondoSuccess && Clock::now() - start < 5s) std::this_thread::sleep_for(1ms);
+    expect_end(one, rondoUnhandledCudaError);
+    EXPECT_NE(std::string(rondoGetLastError(nullptr)).find("a device's stream"), std::string::npos)
+        << rondoGetLastError(nullptr);
+  });
+}
+
 TEST(StandIn, ADeviceThatFailsEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);

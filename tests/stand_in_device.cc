@@ -259,6 +259,8 @@ void StandInDevice::call_host(DeviceStream stream, std::function<void()> body) {
 }
 
 void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) {
+  if (refused_ == Refused::wait_late) std::this_thread::sleep_for(100ms);
+  need_willing(Refused::wait_late);
   reachable(reinterpret_cast<const std::byte*>(word), sizeof *word);
   Queue& queue = queue_of(stream);
   put(stream, [this, &queue, word, value] {

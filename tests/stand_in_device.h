@@ -57,7 +57,7 @@ class StandInDevice : public Device {
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
-  enum class Refused { nothing, copy, allocate, open };
+  enum class Refused { nothing, copy, wait_late, allocate, open };  // wait_late: after 100 ms
   void refuse(Refused what) { refused_ = what; }
   std::size_t pinned_count() const;
   // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
