@@ -1,6 +1,7 @@
 #include "tests/stand_in_device.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,7 +114,17 @@ std::byte* StandInDevice::allocate(std::size_t bytes) {
   const std::size_t whole = whole_pages(std::max<std::size_t>(bytes, 1));
   return add(make_shared_memory("stand-in-device", whole, 0), whole, false);
 }
-void StandInDevice::free(std::byte* memory) { remove(memory, false); }
+void StandInDevice::free(std::byte* memory) {
+  if (is_open_elsewhere(memory)) ++freed_while_open_;
+  remove(memory, false);
+}
+
+// Whoever opens memory shares a lock of its file.
+bool StandInDevice::is_open_elsewhere(const std::byte* base) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = memories_.find(base);
+  return found != memories_.end() && ::flock(found->second.file.get(), LOCK_EX | LOCK_NB) != 0;
+}
 
 // At an address that was free'd last, if it fits; and for the streams at another one.
 std::byte* StandInDevice::add(Fd file, std::size_t bytes, bool opened) {
@@ -162,6 +173,7 @@ std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file || number_of(file) != content.file)
     fail(ErrorKind::device, "stand-in: the memory that the handle names is no more");
+  ::flock(file.get(), LOCK_SH | LOCK_NB);
   return add(std::move(file), content.bytes, true);
 }
 void StandInDevice::close(std::byte* base) { remove(base, true); }
