@@ -570,6 +570,11 @@ void Communicator::abort() {
   break_off(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)));
 }
 
+void Communicator::give_up(const Error& error, const std::string& call) {
+  const Lock lock(mutex_);
+  break_off(error, call);
+}
+
 std::chrono::nanoseconds Communicator::patience() const {
   // A dead peer and a fresh failure show within this time.
   const std::chrono::nanoseconds most = 50ms;

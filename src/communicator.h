@@ -82,6 +82,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Ends all pending calls on every rank. Waits for no peer, but for one that stores to
   // this rank's windows at this moment: a second at most.
   void abort();
+  // The same, because of something that went wrong elsewhere, in `call`.
+  void give_up(const Error& error, const std::string& call);
   // Tells the others that this rank makes no more calls. The last holder's end does too.
   void leave();
   std::optional<Error> error();

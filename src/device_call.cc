@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 #include "src/communicator.h"
 #include "src/engine.h"
@@ -117,14 +118,19 @@ bool touches(const Device& device, const Call& call) {
   return found;
 }
 
-DeviceCall::DeviceCall(Device& device, DeviceStream stream, DeviceContext context, std::function<void()> wake,
+DeviceCall::DeviceCall(Device& device, DeviceStream stream, DeviceContext context, Communicator& communicator,
                        Call& call)
-    : device_(device), stream_(stream), context_(context), wake_(std::move(wake)) {
+    : device_(device),
+      stream_(stream),
+      context_(context),
+      communicator_(communicator.weak_from_this()),
+      wake_(communicator.waker()) {
   const Within within(device_, context_);
   health_ = watch(device_, device_.companion_of(stream));
   if (device_.is_recorded(stream))
     fail(ErrorKind::invalid_usage,
          "the stream is being recorded (a CUDA graph): calls that the host carries out cannot be");
+  at_work_.emplace(stream);
   plan(call);
 }
 
@@ -177,14 +183,17 @@ void DeviceCall::put(Put put) {
     const Within within(device_, context_);
     put();
   } catch (const Error& error) {
-    {
-      const std::lock_guard lock(mutex_);
-      error_ = error;
-    }
-    come_.store(true, std::memory_order_seq_cst);
-    wake_();
+    give_up(error);
+    throw;
+  } catch (const std::bad_alloc&) {
+    give_up(Error(ErrorKind::system, "out of memory"));
     throw;
   }
+}
+
+void DeviceCall::give_up(const Error& error) const {
+  if (const auto communicator = communicator_.lock())
+    communicator->give_up(error, "a call on a device's stream");
 }
 
 void DeviceCall::put_copies_down() {
@@ -209,12 +218,7 @@ void DeviceCall::put_copies_up() {
   });
 }
 
-bool DeviceCall::has_come() {
-  if (!come_.load(std::memory_order_seq_cst)) return false;
-  const std::lock_guard lock(mutex_);
-  if (error_) throw Error(*error_);
-  return true;
-}
+bool DeviceCall::has_come() const { return come_.load(std::memory_order_seq_cst); }
 
 void DeviceCall::check() const { health_->need_well(); }
 
@@ -225,7 +229,7 @@ void DeviceCall::end(bool well) {
 
 std::shared_ptr<DeviceCall> begin_on(Device& device, DeviceStream stream, DeviceContext context,
                                      Communicator& communicator, Call call) {
-  auto begun = std::make_shared<DeviceCall>(device, stream, context, communicator.waker(), call);
+  auto begun = std::make_shared<DeviceCall>(device, stream, context, communicator, call);
   if (begun->copied() != CopiedBytes{}) communicator.tell_host_staging();
   start_progress_thread();
   keep_going(communicator.start(std::move(call), nullptr, begun));

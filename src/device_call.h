@@ -6,7 +6,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -28,7 +27,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   // Points `call` to host memory instead of the device's. Throws invalid_usage where the stream is recorded
   // and not run.
   // `context`: that of Device::context_of(stream) where the call was made.
-  DeviceCall(Device& device, DeviceStream stream, DeviceContext context, std::function<void()> wake,
+  DeviceCall(Device& device, DeviceStream stream, DeviceContext context, Communicator& communicator,
              Call& call);
   ~DeviceCall();
   DeviceCall(const DeviceCall&) = delete;
@@ -36,12 +35,13 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
 
   const CopiedBytes& copied() const { return copied_; }
 
-  // The caller's part, in this order. What goes wrong is thrown; a call that has not started ends with it.
+  // The caller's part, in this order. What goes wrong is thrown, and ends the communicator: the call may be
+  // under way, or done, and its outputs will not come.
   void put_copies_down();
   void put_copies_up();
 
-  // The engine's: whether the inputs have come. Throws what went wrong when the call was put on the stream.
-  bool has_come();
+  // The engine's: whether the inputs have come.
+  bool has_come() const;
   // Throws when the device has failed: then they never come. Asks nobody.
   void check() const;
   // The call is done: the stream may go on.
@@ -58,20 +58,21 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   static void add(std::vector<Copy>& copies, const Copy& copy);
   template <typename Put>
   void put(Put put);
+  void give_up(const Error& error) const;
 
   Device& device_;
   DeviceStream stream_;
   DeviceContext context_;
   std::shared_ptr<const DeviceHealth> health_;
+  std::weak_ptr<Communicator> communicator_;
   std::function<void()> wake_;  // this rank, wherever it waits for the call
+  std::optional<CallAtWork> at_work_;
   std::unique_ptr<PinnedBlock> block_;
   std::uint32_t value_;  // of the block's word, when the call is done
   std::vector<Copy> down_, up_;
   CopiedBytes copied_;
 
   std::atomic<bool> come_{false};
-  std::mutex mutex_;
-  std::optional<Error> error_;
   enum class StreamState { not_begun, at_work, done };
   std::atomic<StreamState> stream_state_{StreamState::not_begun};
   std::atomic<bool> well_{false};

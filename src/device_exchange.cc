@@ -95,6 +95,13 @@ DeviceReference DeviceExchange::allocate(DeviceStream stream, std::size_t bytes)
   return reference;
 }
 
+void DeviceExchange::close(Communicator& communicator) {
+  memories_.clear();
+  open_.clear();
+  peers_.reset();
+  communicator.run(PlainCall{});
+}
+
 DeviceExchange::~DeviceExchange() {
   if (own_ == nullptr) return;
   [[maybe_unused]] const Report report = attempt([&] { device_.free(own_); });
@@ -106,7 +113,7 @@ void DeviceExchange::open(const std::vector<Card>& cards) {
       memories_.push_back(reinterpret_cast<std::byte*>(card.memory.address));
       continue;
     }
-    open_.push_back(peers_.open(card.process, card.memory));
+    open_.push_back(peers_->open(card.process, card.memory));
     memories_.push_back(open_.back()->base() + card.memory.offset);
   }
 }
@@ -123,6 +130,7 @@ std::unique_ptr<DeviceExchange> DeviceExchange::make(Device& device, DeviceStrea
     refused = complaint(gather(communicator, attempt([&] { made->open(cards); })));
   }
   if (!refused) return made;
+  made->close(communicator);
   why_not = *refused;
   return nullptr;
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/communicator.h"
@@ -52,7 +54,11 @@ class DeviceExchange {
   // Null on all ranks where one could not do its part: `why_not` says which, and why.
   static std::unique_ptr<DeviceExchange> make(Device& device, DeviceStream stream, Communicator& communicator,
                                               std::size_t bytes, std::string& why_not);
-  // No kernel of this rank uses it any more, nor a peer's this rank's memory.
+  // Collective, by a call on the host, before the end: no rank frees its memory while another has it open. No
+  // kernel of this rank uses any of it any more.
+  void close(Communicator& communicator);
+  // Without close(), as after a failure: no kernel of this rank uses it any more, nor a peer's this rank's
+  // memory.
   ~DeviceExchange();
   DeviceExchange(const DeviceExchange&) = delete;
   DeviceExchange& operator=(const DeviceExchange&) = delete;
@@ -61,7 +67,7 @@ class DeviceExchange {
   const std::vector<std::byte*>& memories() const { return memories_; }
 
  private:
-  explicit DeviceExchange(Device& device) : device_(device), peers_(device) {}
+  explicit DeviceExchange(Device& device) : device_(device), peers_(std::in_place, device) {}
 
   // What a rank tells the others of its memory.
   struct Card {
@@ -73,7 +79,7 @@ class DeviceExchange {
 
   Device& device_;
   std::byte* own_ = nullptr;
-  PeerAllocations peers_;
+  std::optional<PeerAllocations> peers_;  // until close()
   std::vector<std::shared_ptr<const OpenAllocation>> open_;
   std::vector<std::byte*> memories_;
 };

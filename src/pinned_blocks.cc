@@ -14,7 +14,7 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t least_bytes = 64 * 1024;
-// Blocks beyond so many bytes together are not kept.
+// Blocks beyond so many bytes together are not kept once no call is at work.
 constexpr std::size_t most_kept_bytes = std::size_t{1} << 30;
 
 // Calls whose sizes go up and down do not each want a block of their own: steps of an eighth.
@@ -52,7 +52,6 @@ class Pool {
 
   void keep(std::unique_ptr<PinnedBlock> block) {
     const std::lock_guard lock(mutex_);
-    if (kept_bytes_ + block->data().size() > most_kept_bytes) return retired_.push_back(std::move(block));
     kept_bytes_ += block->data().size();
     kept_.push_back(std::move(block));
   }
@@ -61,12 +60,30 @@ class Pool {
     const std::lock_guard lock(mutex_);
     retired_.push_back(std::move(block));
   }
-  Blocks take_retired() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(retired_, {});
+
+  // Calls wait here for one that frees what is left over, never the other way round.
+  void begin_call(DeviceStream stream) {
+    const std::lock_guard lock(beginning_);
+    if (calls_.load(std::memory_order_acquire) == 0)
+      for (const auto& block : take_superfluous()) block->free(stream);
+    calls_.fetch_add(1, std::memory_order_relaxed);
   }
+  // Also on the device's own threads. Its block is back.
+  void end_call() { calls_.fetch_sub(1, std::memory_order_release); }
 
  private:
+  Blocks take_superfluous() {
+    const std::lock_guard lock(mutex_);
+    Blocks taken = std::exchange(retired_, {});
+    for (; kept_bytes_ > most_kept_bytes; kept_.pop_back()) {
+      kept_bytes_ -= kept_.back()->data().size();
+      taken.push_back(std::move(kept_.back()));
+    }
+    return taken;
+  }
+
+  std::mutex beginning_;  // before mutex_
+  std::atomic<int> calls_{0};
   std::mutex mutex_;
   Blocks kept_, retired_;
   std::size_t kept_bytes_ = 0;
@@ -94,8 +111,10 @@ void PinnedBlock::free(DeviceStream stream) {
   free_window(memory_.data());
 }
 
+CallAtWork::CallAtWork(DeviceStream stream) { Pool::instance().begin_call(stream); }
+CallAtWork::~CallAtWork() { Pool::instance().end_call(); }
+
 std::unique_ptr<PinnedBlock> take_pinned_block(Device& device, DeviceStream stream, std::size_t bytes) {
-  for (const auto& block : Pool::instance().take_retired()) block->free(stream);
   if (auto block = Pool::instance().take(device, bytes)) return block;
   return std::make_unique<PinnedBlock>(device, stream, bytes);
 }

@@ -36,6 +36,18 @@ class PinnedBlock {
   std::uint32_t value_ = 0;
 };
 
+// While one lives, no block is unpinned: to do that the driver may wait for streams that wait for a call, and
+// who makes the next one for its sake would be kept from it.
+class CallAtWork {
+ public:
+  // If there is none, frees what the calls before have left over. The stream is to be of the device that
+  // pinned it. Throws.
+  explicit CallAtWork(DeviceStream stream);
+  ~CallAtWork();
+  CallAtWork(const CallAtWork&) = delete;
+  CallAtWork& operator=(const CallAtWork&) = delete;
+};
+
 // A block of at least so many bytes. A stream of the device that will use it tells the context to pin it in.
 std::unique_ptr<PinnedBlock> take_pinned_block(Device& device, DeviceStream stream, std::size_t bytes);
 // From any thread, also the device's own. To be used again: no stream and no peer uses it any more.

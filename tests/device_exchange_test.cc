@@ -62,7 +62,7 @@ void expect_exchange(Device& device, DeviceStream stream, Communicator& communic
   communicator.run(PlainCall{});
   for (std::size_t peer = 0; peer < exchange->memories().size(); ++peer)
     EXPECT_EQ(words.load(exchange->memories()[rank] + 8 * peer), 100 * rank + peer + 1);
-  communicator.run(PlainCall{});
+  exchange->close(communicator);
 }
 
 TEST_P(Exchange, AllRanksReachAllRanksMemory) {
@@ -101,8 +101,10 @@ TEST(StandInExchange, WhatOneRankCannotDoNoneDoes) {
       EXPECT_NE(why_not.find("rank 1: stand-in"), std::string::npos) << why_not;
       EXPECT_EQ(device.allocated_bytes(), 0u);
       EXPECT_EQ(device.open_count(), 0u);
+      EXPECT_EQ(device.freed_while_open(), 0);
       device.refuse(StandInDevice::Refused::nothing);
       expect_exchange(device, stream, communicator);
+      EXPECT_EQ(device.freed_while_open(), 0);
     });
 }
 

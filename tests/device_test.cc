@@ -614,6 +614,23 @@ TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
   });
 }
 
+// By then the call is done, and its outputs are nowhere.
+TEST(StandIn, ARefusalAfterTheCallsStartEndsTheCommunicator) {
+  run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
+    DeviceBuffer data(one, f32, 3000);
+    one.device.synchronise(one.stream);
+    if (one.rank == 1) stand_in(one).refuse(StandInDevice::Refused::wait_late);
+    const rondoResult_t result =
+        rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on());
+    EXPECT_EQ(result, one.rank == 1 ? rondoUnhandledCudaError : rondoSuccess);
+    const auto start = Clock::now();
+    while (one.async_error() == rondoSuccess && Clock::now() - start < 5s) std::this_thread::sleep_for(1ms);
+    expect_end(one, rondoUnhandledCudaError);
+    EXPECT_NE(std::string(rondoGetLastError(nullptr)).find("a device's stream"), std::string::npos)
+        << rondoGetLastError(nullptr);
+  });
+}
+
 TEST(StandIn, ADeviceThatFailsEndsTheCallOnAllRanks) {
   run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);
@@ -631,6 +648,44 @@ TEST(StandIn, ADeviceThatFailsEndsTheCallOnAllRanks) {
       reduce();
       expect_end(one, rondoRemoteError);
     }
+  });
+}
+
+// What a refused call leaves behind is unpinned some time, and not while a stream waits for a call.
+TEST(StandIn, NothingIsUnpinnedWhileACallIsAtWork) {
+  run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
+    rondoComm_t other = nullptr;
+    expect_well(rondoCommSplit(one.comm, 0, one.rank, &other, nullptr));
+    const DeviceStream second = one.device.make_stream();
+    DeviceBuffer data(one, f32, 3000), more(one.device, second, f32, 3000);
+    const auto reduce = [&] {
+      expect_well(rondoAllReduce(data.data(), data.data(), 3000, rondoFloat32, rondoSum, one.comm, one.on()));
+    };
+    const auto reduce_more = [&](std::size_t count) {
+      expect_well(rondoAllReduce(more.data(), more.data(), count, rondoFloat32, rondoSum, other,
+                                 static_cast<rondoStream_t>(second)));
+      one.device.synchronise(second);
+      std::this_thread::sleep_for(50ms);  // a call is at work until the device's own thread has let it go
+    };
+    one.device.synchronise(one.stream);
+    if (one.rank == 0) reduce();
+    reduce_more(one.rank == 0 ? 3000 : 2999);
+    const std::size_t before = stand_in(one).pinned_count();
+    reduce_more(3000);
+    if (one.rank == 0) {
+      EXPECT_EQ(stand_in(one).pinned_count(), before + 1);
+    }
+    expect_well(rondoBarrier(other, nullptr));
+    if (one.rank == 1) reduce();
+    one.device.synchronise(one.stream);
+    const std::size_t after = stand_in(one).pinned_count();
+    std::this_thread::sleep_for(50ms);
+    reduce_more(3000);
+    if (one.rank == 0) {
+      EXPECT_EQ(stand_in(one).pinned_count(), after - 1);
+    }
+    EXPECT_EQ(stand_in(one).unpinned_while_waiting(), 0);
+    expect_well(rondoCommDestroy(other));
   });
 }
 

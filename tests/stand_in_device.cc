@@ -1,6 +1,7 @@
 #include "tests/stand_in_device.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,7 +114,17 @@ std::byte* StandInDevice::allocate(std::size_t bytes) {
   const std::size_t whole = whole_pages(std::max<std::size_t>(bytes, 1));
   return add(make_shared_memory("stand-in-device", whole, 0), whole, false);
 }
-void StandInDevice::free(std::byte* memory) { remove(memory, false); }
+void StandInDevice::free(std::byte* memory) {
+  if (is_open_elsewhere(memory)) ++freed_while_open_;
+  remove(memory, false);
+}
+
+// Whoever opens memory shares a lock of its file.
+bool StandInDevice::is_open_elsewhere(const std::byte* base) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = memories_.find(base);
+  return found != memories_.end() && ::flock(found->second.file.get(), LOCK_EX | LOCK_NB) != 0;
+}
 
 // At an address that was free'd last, if it fits; and for the streams at another one.
 std::byte* StandInDevice::add(Fd file, std::size_t bytes, bool opened) {
@@ -162,6 +173,7 @@ std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file || number_of(file) != content.file)
     fail(ErrorKind::device, "stand-in: the memory that the handle names is no more");
+  ::flock(file.get(), LOCK_SH | LOCK_NB);
   return add(std::move(file), content.bytes, true);
 }
 void StandInDevice::close(std::byte* base) { remove(base, true); }
@@ -206,6 +218,7 @@ void StandInDevice::pin(DeviceStream, std::span<std::byte> memory) {
 }
 void StandInDevice::unpin(DeviceStream, std::byte* memory) {
   const std::lock_guard lock(mutex_);
+  if (waiting_ > 0) ++unpinned_while_waiting_;
   if (pinned_.erase(memory) == 0) fail(ErrorKind::device, "stand-in: not pinned");
 }
 
@@ -258,11 +271,15 @@ void StandInDevice::call_host(DeviceStream stream, std::function<void()> body) {
 }
 
 void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) {
+  if (refused_ == Refused::wait_late) std::this_thread::sleep_for(100ms);
+  need_willing(Refused::wait_late);
   reachable(reinterpret_cast<const std::byte*>(word), sizeof *word);
   Queue& queue = queue_of(stream);
-  put(stream, [&queue, word, value] {
+  put(stream, [this, &queue, word, value] {
+    ++waiting_;
     while (static_cast<std::int32_t>(load(word) - value) < 0 && !queue.given_up())
       std::this_thread::sleep_for(20us);
+    --waiting_;
   });
 }
 
@@ -285,6 +302,11 @@ void StandInDevice::need_whole() const {
 void StandInDevice::need_willing(Refused what) const {
   need_whole();
   if (refused_ == what) fail(ErrorKind::device, "stand-in: refused, as the test wants it");
+}
+
+std::size_t StandInDevice::pinned_count() const {
+  const std::lock_guard lock(mutex_);
+  return pinned_.size();
 }
 
 std::size_t StandInDevice::open_count() const {

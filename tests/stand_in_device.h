@@ -57,8 +57,13 @@ class StandInDevice : public Device {
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
-  enum class Refused { nothing, copy, allocate, open };
+  enum class Refused { nothing, copy, wait_late, allocate, open };  // wait_late: after 100 ms
   void refuse(Refused what) { refused_ = what; }
+  std::size_t pinned_count() const;
+  // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
+  int unpinned_while_waiting() const { return unpinned_while_waiting_; }
+  // How often memory was freed while another process had it open.
+  int freed_while_open() const { return freed_while_open_; }
   std::size_t open_count() const;       // memory of other processes that is open
   std::size_t allocated_bytes() const;  // by this process
 
@@ -74,6 +79,7 @@ class StandInDevice : public Device {
 
   std::byte* add(Fd file, std::size_t bytes, bool opened);
   void remove(std::byte* base, bool opened);
+  bool is_open_elsewhere(const std::byte* base) const;
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
   Queue& queue_of(DeviceStream stream) const;
   void need_whole() const;
@@ -88,6 +94,7 @@ class StandInDevice : public Device {
   mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
   std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
+  std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
 };
 
