@@ -57,7 +57,7 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced);
 struct Hosts;
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts);
 inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;
-inline constexpr std::size_t most_one_shot = 112 * 1024;  // that a rank sends
+inline constexpr std::size_t most_one_shot = 32 * 1024;  // that a rank sends
 inline constexpr std::size_t least_tree = 4 * 1024;
 bool has_hierarchy(CallKind kind, const Hosts& hosts);
 

@@ -94,11 +94,13 @@ TEST(BetweenHosts, TheChoiceIsMadeByKindBytesAndRanks) {
     Algorithm expected;
   };
   for (const Case& one : {Case{CallKind::all_reduce, 2, 1, 64, Algorithm::one_shot},
-                          Case{CallKind::all_reduce, 4, 2, 16'384, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 4, 1, 10'920, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
+                          Case{CallKind::all_reduce, 4, 2, 16'384, Algorithm::direct},
                           Case{CallKind::all_reduce, 4, 2, 16'392, Algorithm::hierarchy},
                           Case{CallKind::all_reduce, 4, 1, 16'388, Algorithm::ring},
-                          Case{CallKind::all_reduce, 16, 1, 7'168, Algorithm::one_shot},
-                          Case{CallKind::all_reduce, 16, 1, 8'192, Algorithm::direct},
+                          Case{CallKind::all_reduce, 16, 1, 2'176, Algorithm::one_shot},
+                          Case{CallKind::all_reduce, 16, 1, 2'192, Algorithm::direct},
                           Case{CallKind::all_gather, 4, 1, 64, Algorithm::direct},
                           Case{CallKind::reduce_scatter, 4, 2, 16'384, Algorithm::direct},
                           Case{CallKind::reduce, 4, 2, 16'384, Algorithm::direct},
