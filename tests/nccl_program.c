@@ -496,10 +496,13 @@ typedef struct {
   int rank;
 } Seat;
 
+static pthread_barrier_t all_are_through;
+
 static void* run_seat(void* argument) {
   const Seat* seat = argument;
   check_ledger(seat->comm);
   check_all(seat->comm, seat->rank);
+  pthread_barrier_wait(&all_are_through); /* an abort ends calls that others have not come back from yet */
   /* Rank 3 leaves without a word while the others wait for it: they hear of it, and go on without. */
   int out[] = {3}, value = 1;
   ncclComm_t left = NULL;
@@ -522,6 +525,7 @@ static void run_threads(void) {
   ncclComm_t comms[ranks];
   pthread_t threads[ranks];
   Seat seats[ranks];
+  EXPECT(pthread_barrier_init(&all_are_through, NULL, ranks) == 0);
   WELL(ncclCommInitAll(comms, ranks, NULL));
   for (int rank = 0; rank < ranks; ++rank) {
     const Seat seat = {comms[rank], rank};
