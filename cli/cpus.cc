@@ -54,13 +54,6 @@ cpu_set_t allowed_cpus() {
   return cpus;
 }
 
-std::vector<int> cpu_numbers(const cpu_set_t& cpus) {
-  std::vector<int> numbers;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &cpus)) numbers.push_back(cpu);
-  return numbers;
-}
-
 std::string cpu_list(const std::vector<int>& sorted_cpus) {
   std::string text;
   for (std::size_t first = 0; first < sorted_cpus.size();) {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "cli/topology.h"
+#include "src/control_groups.h"
 
 namespace rondo {
 
 cpu_set_t allowed_cpus();
-std::vector<int> cpu_numbers(const cpu_set_t& cpus);
 // Such as "0-3,8".
 std::string cpu_list(const std::vector<int>& sorted_cpus);
 

@@ -66,19 +66,12 @@ std::string host_name(const std::string& address) {
   return address.empty() ? name.data() : fmt::format("{} ({})", name.data(), address);
 }
 
-std::vector<int> numbers_of(const cpu_set_t& cores) {
-  std::vector<int> numbers;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &cores)) numbers.push_back(cpu);
-  return numbers;
-}
-
 Introduction introduce(const Settings& settings, const std::string& address) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
   ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
-  mine.cpu = cpu_place(numbers_of(mine.cores));
+  mine.cpu = cpu_place(cpu_numbers(mine.cores));
   mine.quota_cores = std::max(1.0, cpu_quota().value_or(no_quota));
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;

@@ -566,8 +566,7 @@ void Communicator::tell_host_staging() {
 
 void Communicator::abort() {
   need_own_process();
-  const Lock lock(mutex_);
-  break_off(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)));
+  give_up(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)), "");
 }
 
 void Communicator::give_up(const Error& error, const std::string& call) {

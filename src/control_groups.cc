@@ -70,6 +70,13 @@ std::optional<double> cpu_quota(const ControlGroups& groups) {
   return least;
 }
 
+std::vector<int> cpu_numbers(const cpu_set_t& cpus) {
+  std::vector<int> numbers;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &cpus)) numbers.push_back(cpu);
+  return numbers;
+}
+
 std::vector<int> cpus_of_group(const ControlGroups& groups) {
   for (const fs::path& folder : folders_of(groups, "cpuset"))
     for (const char* name : {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"}) {

@@ -2,6 +2,8 @@
 // outside.
 #pragma once
 
+#include <sched.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,6 +25,8 @@ std::optional<double> cpu_quota(const ControlGroups& groups = {});
 // does not tell.
 std::vector<int> cpus_of_group(const ControlGroups& groups = {});
 
+// Of the CPUs in a set, in order.
+std::vector<int> cpu_numbers(const cpu_set_t& cpus);
 // Such as "0-3,8". Empty for anything else.
 std::vector<int> parse_cpu_list(const std::string& text);
 

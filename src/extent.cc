@@ -47,4 +47,10 @@ std::size_t copy_extents(std::span<const Extent> from, std::span<const Extent> t
   return copied;
 }
 
+Extents joined(std::span<const Extents> lists) {
+  Extents all;
+  for (const Extents& list : lists) append(all, list);
+  return all;
+}
+
 }  // namespace rondo

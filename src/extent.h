@@ -24,6 +24,8 @@ Extents slice(std::span<const Extent> extents, std::size_t offset, std::size_t b
 
 // Adds `more` to the end of `list`. Pieces that lie one after another become one.
 void append(Extents& list, std::span<const Extent> more);
+// All of them in one list, likewise.
+Extents joined(std::span<const Extents> lists);
 
 // Visits two lists of the same number of bytes, in pieces of any size, in pieces that are whole in both:
 // visit(data in `first`, data in `second`, bytes).

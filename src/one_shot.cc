@@ -43,12 +43,6 @@ class OneShot : public Rounds {
                    slice(output_, offset_, bytes_));
   }
 
-  static Extents joined(const std::vector<Extents>& chunks) {
-    Extents all;
-    for (const Extents& chunk : chunks) append(all, chunk);
-    return all;
-  }
-
   Reduction reduction_;
   Extents input_, output_;  // of all chunks
   std::size_t all_bytes_;

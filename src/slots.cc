@@ -10,12 +10,6 @@
 namespace rondo {
 namespace {
 
-Extents joined(const std::vector<Extents>& chunks) {
-  Extents all;
-  for (const Extents& chunk : chunks) all.insert(all.end(), chunk.begin(), chunk.end());
-  return all;
-}
-
 // A part of an input of `all` bytes in a slot, as a list. Lists of sources are only read.
 Extents standing(const SlotsOfRanks& slots, int rank, std::size_t all, std::size_t offset,
                  std::size_t bytes) {

@@ -89,4 +89,12 @@ inline void run_ranks(int size, const std::function<void(Communicator&)>& body,
     run_threads(size, one);
 }
 
+// How many calls the communicator's ledger has of an algorithm.
+inline std::uint64_t calls_on(Communicator& comm, Algorithm algorithm) {
+  std::uint64_t calls = 0;
+  for (const auto& [key, row] : comm.ledger().rows())
+    if (key.algorithm == algorithm) calls += row.calls;
+  return calls;
+}
+
 }  // namespace rondo::test

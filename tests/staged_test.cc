@@ -41,13 +41,6 @@ double sum_of_inputs(int size, std::size_t index, int salt) {
   return sum;
 }
 
-std::uint64_t calls_on(Communicator& comm, Algorithm algorithm) {
-  std::uint64_t calls = 0;
-  for (const auto& [key, row] : comm.ledger().rows())
-    if (key.algorithm == algorithm) calls += row.calls;
-  return calls;
-}
-
 // One plain call with sentinels around its buffers, and its result. `salt` tells its data from other calls'.
 void call(Communicator& comm, CallKind kind, DataType type, std::size_t count, bool in_place, int salt) {
   const auto ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());

@@ -67,13 +67,6 @@ double sum_of_inputs(int size, std::size_t index) {
   return sum;
 }
 
-std::uint64_t calls_on(Communicator& comm, Algorithm algorithm) {
-  std::uint64_t calls = 0;
-  for (const auto& [key, row] : comm.ledger().rows())
-    if (key.algorithm == algorithm) calls += row.calls;
-  return calls;
-}
-
 std::size_t window_mappings() {
   std::size_t mappings = 0;
   std::ifstream maps("/proc/self/maps");
