@@ -6,7 +6,6 @@
 // it can be, and each says so beside its call: so a call of one round needs no meeting for it.
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "src/caches.h"
 #include "src/collective.h"
@@ -17,7 +16,6 @@ namespace rondo {
 namespace {
 
 using Point = Staging::Point;
-using Clock = std::chrono::steady_clock;
 
 // The output and the staging area, each stored in its own way.
 class SomeTargets {
@@ -51,10 +49,9 @@ class Staged : public StagedCall {
         reduced_(filled_),
         finished_(filled_),
         first_(filled_),
-        end_(first_ + (call.most_bytes() + staging.slice_bytes() - 1) / staging.slice_bytes()),
-        output_stores_(output_stores(call.kind, call.all_bytes(), place.size, place.staged_streaming_above)),
-        pace_(staging.pace_of(call.kind, call.most_bytes())),
-        area_stores_(has_pace() ? pace_.next() : Stores::ordinary) {
+        end_(first_ + staging.rounds_of(call.most_bytes()).count),
+        slice_bytes_(staging.rounds_of(call.most_bytes()).bytes),
+        output_stores_(output_stores(call.kind, call.all_bytes(), place.size, place.staged_streaming_above)) {
     staging_.reserve();
   }
 
@@ -63,13 +60,12 @@ class Staged : public StagedCall {
     if (reduces_)
       fill_for_peers(first_);
     else
-      count_for_all(move(own_input(first_), staged(place_.rank, place_.rank, first_), area_stores_));
+      count_for_all(move(own_input(first_), staged(place_.rank, place_.rank, first_)));
     filled_ = first_ + 1;
     return true;
   }
 
   void begin(Ahead ahead) override {
-    begin_ = Clock::now();  // not before all have come: what is measured is to be our own
     staging_.add_rounds(end_ - first_);
     filled_ = std::max(filled_, first_ + (ahead.own ? 1 : 0));
     reduced_ = first_ + (ahead.reduced ? 1 : 0);
@@ -89,14 +85,10 @@ class Staged : public StagedCall {
       else
         return false;
     }
-    if (has_pace() && !std::exchange(told_, true)) pace_.took(area_stores_, Clock::now() - begin_);
     return true;
   }
 
  private:
-  // Calls of one round are too short for it, and most of them never come here (plain_staged.cc).
-  bool has_pace() const { return end_ - first_ > 1; }
-
   // A round takes the place of that two rounds before, which peers must have read. Those of calls before this
   // one they have.
   bool can_fill() const {
@@ -122,7 +114,7 @@ class Staged : public StagedCall {
 
   void fill_for_peers(std::uint64_t round) {
     for_each_peer([&](int peer) {
-      count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round), area_stores_));
+      count(peer, move(slice_of(call_.input, peer, round), staged(place_.rank, peer, round)));
     });
   }
 
@@ -136,12 +128,12 @@ class Staged : public StagedCall {
     const Extents area = staged(place_.rank, place_.rank, round);
     if (own.size() == 1 && output.size() == 1) {
       SomeTargets targets;
-      targets.add(area, area_stores_);
+      targets.add(area, Stores::ordinary);
       if (output.front().data != own.front().data) targets.add(output, output_stores_);
       copy(own.front().data, targets.by_stores(), own.front().bytes);
       count_for_all(own.front().bytes);
     } else {
-      count_for_all(move(own, area, area_stores_));
+      count_for_all(move(own, area));
       move(own, output, output_stores_);
     }
   }
@@ -154,7 +146,7 @@ class Staged : public StagedCall {
                                             : staged(peer, place_.rank, round));
     const Extents output = own_output(round);
     const Extents result = gathers_ ? staged(place_.rank, place_.rank, round) : Extents{};
-    if (!reduce_in_one_pass(sources, output, result, area_stores_)) {
+    if (!reduce_in_one_pass(sources, output, result)) {
       reduce_extents(reduction_of(call_, place_.size), sources, FirstSource::input, Result::complete, output);
       copy_extents(output, result);
     }
@@ -164,15 +156,15 @@ class Staged : public StagedCall {
   }
 
   // Where everything is in one piece: both targets are stored as they are computed, each in its own way.
-  bool reduce_in_one_pass(const std::vector<Extents>& sources, const Extents& output, const Extents& result,
-                          Stores result_stores) const {
+  bool reduce_in_one_pass(const std::vector<Extents>& sources, const Extents& output,
+                          const Extents& result) const {
     const auto one_piece = [](const Extents& extents) { return extents.size() == 1; };
     if (!one_piece(output) || !std::all_of(sources.begin(), sources.end(), one_piece)) return false;
     std::vector<const std::byte*> from;
     for (const Extents& source : sources) from.push_back(source.front().data);
     SomeTargets targets;
     targets.add(output, output_stores_);
-    if (!result.empty()) targets.add(result, result_stores);
+    if (!result.empty()) targets.add(result, Stores::ordinary);
     rondo::reduce(reduction_of(call_, place_.size), from, FirstSource::input, Result::complete,
                   targets.by_stores(), output.front().bytes / size_of(call_.type));
     return true;
@@ -196,10 +188,10 @@ class Staged : public StagedCall {
     for (int distance = 1; distance < place_.size; ++distance) visit((place_.rank + distance) % place_.size);
   }
 
-  std::size_t offset_of(std::uint64_t round) const { return (round - first_) * staging_.slice_bytes(); }
+  std::size_t offset_of(std::uint64_t round) const { return (round - first_) * slice_bytes_; }
   std::size_t bytes_of(int chunk, std::uint64_t round) const {
     const std::size_t all = call_.chunk_bytes[static_cast<std::size_t>(chunk)], offset = offset_of(round);
-    return offset < all ? std::min(all - offset, staging_.slice_bytes()) : 0;
+    return offset < all ? std::min(all - offset, slice_bytes_) : 0;
   }
   Extents slice_of(const std::vector<Extents>& chunks, int chunk, std::uint64_t round) const {
     const std::size_t bytes = bytes_of(chunk, round);
@@ -209,8 +201,8 @@ class Staged : public StagedCall {
     return {{staging_.slice(rank, chunk, round), bytes_of(chunk, round)}};
   }
 
-  // Returns the bytes moved.
-  static std::size_t move(const Extents& from, const Extents& to, Stores stores) {
+  // Returns the bytes moved. What goes to an area is stored ordinarily: a peer reads it from our cache next.
+  static std::size_t move(const Extents& from, const Extents& to, Stores stores = Stores::ordinary) {
     if (from.size() != 1 || to.size() != 1) return copy_extents(from, to);
     std::byte* const target = to.front().data;
     if (target != from.front().data)
@@ -233,11 +225,8 @@ class Staged : public StagedCall {
   std::uint64_t filled_, reduced_, finished_;
   std::uint64_t filled_by_all_ = 0;  // those that all ranks are known to have filled
   std::uint64_t first_, end_;
+  std::size_t slice_bytes_;  // of each chunk in a round
   Stores output_stores_;
-  Pace& pace_;
-  Stores area_stores_;
-  Clock::time_point begin_;
-  bool told_ = false;
   bool output_lacks_own_ = false;  // of an all-gather whose first round was filled ahead
 };
 

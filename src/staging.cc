@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t rounds_at_once = 2;
 
+constexpr std::size_t quotient_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
 }  // namespace
 
 std::size_t Staging::area_bytes(std::size_t bytes, int size) {
@@ -29,6 +31,12 @@ Staging::Staging(const Segment& segment, int rank, int size, std::function<void(
 std::size_t Staging::slice_bytes() const {
   return segment_.staging(rank_).size() / rounds_at_once / static_cast<std::size_t>(size_) / cache_line *
          cache_line;
+}
+
+Staging::Rounds Staging::equal_rounds(std::size_t chunk_bytes, std::size_t most_bytes) {
+  if (chunk_bytes == 0) return {0, 0};
+  const std::size_t count = quotient_up(chunk_bytes, most_bytes);
+  return {count, quotient_up(quotient_up(chunk_bytes, count), cache_line) * cache_line};
 }
 
 std::byte* Staging::slice(int from, int to, std::uint64_t round) const {

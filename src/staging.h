@@ -4,12 +4,9 @@
 // that others have read takes two to three times as long (docs/performance.md).
 #pragma once
 
-#include <bit>
 #include <functional>
-#include <map>
 
 #include "src/call.h"
-#include "src/pace.h"
 #include "src/segment.h"
 
 namespace rondo {
@@ -25,8 +22,17 @@ class Staging {
   Staging(const Segment& segment, int rank, int size, std::function<void()> wake);
 
   bool exists() const { return !segment_.staging(rank_).empty(); }
-  // Bytes of one chunk that a round carries: a multiple of a cache line.
+  // Most bytes of one chunk that a round carries: a multiple of a cache line.
   std::size_t slice_bytes() const;
+  // How a chunk goes: in so many rounds of so many bytes, the last of what is left.
+  struct Rounds {
+    std::uint64_t count;
+    std::size_t bytes;
+  };
+  Rounds rounds_of(std::size_t chunk_bytes) const { return equal_rounds(chunk_bytes, slice_bytes()); }
+  // As few as can be of at most `most_bytes`, a multiple of a cache line, as equal as whole lines can be. A
+  // place that a short round left alone would be written next by who wrote it before, not by who has read it.
+  static Rounds equal_rounds(std::size_t chunk_bytes, std::size_t most_bytes);
   // Where rank `from` stages a slice for rank `to`, in round `round` since the communicator began; one that
   // is for all where both are the same.
   std::byte* slice(int from, int to, std::uint64_t round) const;
@@ -46,9 +52,6 @@ class Staging {
   void reach_quietly(Point point, std::uint64_t round) const;
   bool all_reached(Point point, std::uint64_t round) const;
 
-  // Of calls of a kind with so many bytes in the largest chunk.
-  Pace& pace_of(CallKind kind, std::size_t bytes) { return paces_[{kind, std::bit_width(bytes)}]; }
-
   // Takes this rank's area now, so that shortage of memory is an Error and not a SIGBUS.
   void reserve();
 
@@ -60,7 +63,6 @@ class Staging {
   std::function<void()> wake_;  // sleeping peers, after a count was stored
   std::uint64_t rounds_, finished_by_all_;
   bool reserved_ = false;
-  std::map<std::pair<CallKind, int>, Pace> paces_;
 };
 
 }  // namespace rondo
