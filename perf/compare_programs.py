@@ -226,6 +226,25 @@ class DeepSpeed(Torch):
         return super().environment(work) | {"DS_ACCELERATOR": "cpu"}
 
 
+class LineTrip:
+    """How quickly cache lines go from core to core (line_trip.cc): on virtual machines that changes within minutes,
+    and with it everything else."""
+
+    LINES = 1024
+
+    def __init__(self, path):
+        self.path = path
+
+    @staticmethod
+    def find(build):
+        path = Path(build) / "perf" / "line_trip"
+        return LineTrip(path) if os.access(path, os.X_OK) and cpu_count() > 1 else None
+
+    def nanoseconds(self):
+        done = subprocess.run([self.path, str(self.LINES)], capture_output=True, text=True, check=True)
+        return float(done.stdout.split()[1])
+
+
 def cpu_count():
     return len(os.sched_getaffinity(0))
 
