@@ -341,6 +341,13 @@ struct Reducer {
     if (at < end) reduce_rest(at, end - at);
   }
 
+  // Bytes until a target begins a cache line; nothing, if it never does between two elements.
+  static Size until_line(const std::byte* target) {
+    const Size past = reinterpret_cast<std::uintptr_t>(target) % cache_line;
+    const Size head = past == 0 ? 0 : cache_line - past;
+    return head % sizeof(T) == 0 ? head : 0;
+  }
+
   // Bytes until all streamed targets begin a cache line; all bytes, if they never do together.
   Size until_aligned(Size bytes) const {
     const auto misaligned = [&](Size target) {
@@ -353,9 +360,18 @@ struct Reducer {
     return head > bytes || head % sizeof(T) != 0 ? bytes : head;
   }
 
+  // A store across two lines takes twice as long as one within a line, a load hardly: so in long calls the
+  // first target decides where vectors begin.
+  void reduce_ordinary(Size bytes) const {
+    constexpr Size long_enough = 16384;
+    const Size head = bytes < long_enough ? 0 : until_line(arguments.targets[0]);
+    reduce_span<false>(0, head);
+    reduce_span<false>(head, bytes);
+  }
+
   void reduce() const {
     const Size bytes = arguments.count * sizeof(T);
-    if (arguments.streamed_count == 0) return reduce_span<false>(0, bytes);
+    if (arguments.streamed_count == 0) return reduce_ordinary(bytes);
     const Size head = until_aligned(bytes);
     reduce_span<false>(0, head);
     reduce_span<true>(head, bytes);

@@ -384,6 +384,46 @@ TEST_P(Kernels, OfEveryInstructionSetGiveTheSameBits) {
       }
 }
 
+// Long enough for vectors to begin where the first target begins a cache line; in place, so that nothing may
+// be taken twice. The reference goes element by element.
+TEST_P(Kernels, LongCallsAreRightAtEveryMisalignment) {
+  const DataType type = GetParam();
+  constexpr std::size_t line = 64, bytes = 16384 + 3 * line + 40;
+  constexpr auto sentinel = std::byte{0x5A};
+  const std::size_t count = bytes / size_of(type);
+  std::vector<std::vector<std::byte>> inputs(2, std::vector<std::byte>(count * size_of(type)));
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t s = 0; s < 2; ++s)
+      set_element(inputs[s].data() + i * size_of(type), type, static_cast<double>((i * 7 + s) % 11));
+  std::vector<std::byte> expected(count * size_of(type));
+  for (std::size_t at = 0; at < expected.size(); at += size_of(type)) {
+    const std::byte* element[] = {inputs[0].data() + at, inputs[1].data() + at};
+    std::byte* to[] = {expected.data() + at};
+    reduce_kernel_plain(type, ReduceOp::sum)({element, 2, false, true, to, 1, nullptr, 0, 1, 0, 2});
+  }
+  for (const NamedReduceKernels& set : reduce_kernels_of_this_cpu())
+    for (std::size_t misalignment = 0; misalignment < line; ++misalignment) {
+      struct alignas(line) Room {
+        std::array<std::byte, bytes + 2 * line> all;
+      };
+      const auto rooms = std::make_unique<std::array<Room, 2>>();
+      for (Room& room : *rooms) room.all.fill(sentinel);
+      std::byte* targets[] = {(*rooms)[0].all.data() + misalignment, (*rooms)[1].all.data() + 8};
+      std::memcpy(targets[0], inputs[0].data(), expected.size());
+      const std::byte* sources[] = {targets[0], inputs[1].data()};
+      set.kernels(type, ReduceOp::sum)({sources, 2, false, true, targets, 2, nullptr, 0, count, 0, 2});
+      for (std::size_t room = 0; room < 2; ++room) {
+        const auto& all = (*rooms)[room].all;
+        const std::size_t begin = room == 0 ? misalignment : 8;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const bool inside = i >= begin && i < begin + expected.size();
+          ASSERT_EQ(all[i], inside ? expected[i - begin] : sentinel)
+              << set.name << ", " << misalignment << " off, target " << room << ", byte " << i;
+        }
+      }
+    }
+}
+
 // Some blocks and a little more, streamed to targets that never begin a cache line together.
 TEST_P(Kernels, StreamToTargetsThatLieDifferently) {
   const DataType type = GetParam();
