@@ -4,6 +4,8 @@
 #include <cpuid.h>
 #endif
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels/reduce_kernel.h"
@@ -31,6 +33,22 @@ std::vector<NamedReduceKernels> usable_kernels() {
   return usable;
 }
 
+// In their cache lines.
+bool lie_alike(std::span<std::byte* const> targets) {
+  const auto place = [](const std::byte* target) { return reinterpret_cast<std::uintptr_t>(target) % 64; };
+  return std::all_of(targets.begin(), targets.end(),
+                     [&](const std::byte* target) { return place(target) == place(targets.front()); });
+}
+
+// memmove stores whole lines to each target, however that lies; after the first it reads from the nearest
+// cache.
+void copy_one_by_one(const std::byte* source, std::span<std::byte* const> targets, std::size_t bytes) {
+  constexpr std::size_t block = 16384;
+  for (std::size_t at = 0; at < bytes; at += block)
+    for (std::byte* const target : targets)
+      std::memmove(target + at, source + at, std::min(block, bytes - at));
+}
+
 }  // namespace
 
 std::span<const NamedReduceKernels> reduce_kernels_of_this_cpu() {
@@ -46,6 +64,14 @@ void reduce(const Reduction& reduction, std::span<const std::byte* const> source
                                          result == Result::complete, targets.ordinary.data(),
                                          targets.ordinary.size(), targets.streaming.data(),
                                          targets.streaming.size(), count, reduction.scalar, reduction.ranks});
+}
+
+void copy(const std::byte* source, const Targets& targets, std::size_t bytes) {
+  if (targets.streaming.empty() && (targets.ordinary.size() == 1 || !lie_alike(targets.ordinary)))
+    copy_one_by_one(source, targets.ordinary, bytes);
+  else
+    reduce({DataType::u8, ReduceOp::sum}, std::span(&source, 1), FirstSource::input, Result::complete,
+           targets, bytes);
 }
 
 }  // namespace rondo

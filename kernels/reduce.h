@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "kernels/types.h"
@@ -51,15 +50,8 @@ inline void reduce(const Reduction& reduction, std::span<const std::byte* const>
   reduce(reduction, sources, first, result, Targets(std::span(&target, 1)), count);
 }
 
-// Copies `bytes` bytes to each target, reading them once. A target may be the source, and overlaps it not
-// otherwise.
-inline void copy(const std::byte* source, const Targets& targets, std::size_t bytes) {
-  if (targets.streaming.empty() && targets.ordinary.size() == 1) {
-    std::memmove(targets.ordinary.front(), source, bytes);
-    return;
-  }
-  reduce({DataType::u8, ReduceOp::sum}, std::span(&source, 1), FirstSource::input, Result::complete, targets,
-         bytes);
-}
+// Copies `bytes` bytes to each target, reading them from memory once. A target may be the source, and
+// overlaps it not otherwise.
+void copy(const std::byte* source, const Targets& targets, std::size_t bytes);
 
 }  // namespace rondo

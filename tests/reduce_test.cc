@@ -332,6 +332,33 @@ TEST(ReduceReports, TheFactorIsReadInItsOwnType) {
   }
 }
 
+TEST(Copies, ReachTargetsThatLieAlikeAndOthersAndTheSourceItself) {
+  constexpr std::size_t line = 64, most = 40'000, guard = line;
+  constexpr auto sentinel = std::byte{0x5A};
+  std::mt19937_64 random(11);
+  for (const std::size_t bytes : {0u, 1u, 16'383u, 16'384u, 16'385u, 40'000u})
+    for (const std::size_t second : {0u, 16u, 33u})
+      for (const std::size_t target_count : {1u, 2u})
+        for (const bool in_place : {false, true}) {
+          std::vector<std::byte> source(most);
+          for (std::byte& byte : source) byte = static_cast<std::byte>(random());
+          const std::vector<std::byte> input = source;
+          // Two kinds of places in a line: begins differ by a multiple of a line, plus `second`.
+          std::vector<std::byte> rooms(2 * (most + 3 * guard), sentinel);
+          const std::size_t begins[] = {guard, 2 * guard + most / line * line + line + second};
+          std::byte* targets[] = {rooms.data() + begins[0], rooms.data() + begins[1]};
+          if (in_place) targets[0] = source.data();
+          copy(source.data(), Targets(std::span(targets).first(target_count)), bytes);
+          ASSERT_EQ(source, input) << "the source has changed";
+          for (std::size_t i = 0; i < rooms.size(); ++i) {
+            std::byte expected = sentinel;
+            for (std::size_t t = in_place ? 1 : 0; t < target_count; ++t)
+              if (i >= begins[t] && i < begins[t] + bytes) expected = input[i - begins[t]];
+            ASSERT_EQ(rooms[i], expected) << bytes << " bytes, " << target_count << " targets, " << second;
+          }
+        }
+}
+
 // ---- the loops of all instruction sets, with all kinds of stores, against the plain ones ----
 
 class Kernels : public testing::TestWithParam<DataType> {};
