@@ -152,6 +152,13 @@ bool more_ranks_than_cores(const std::vector<Introduction>& all) {
   return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota);
 }
 
+std::vector<Introduction> on_machine(std::uint64_t boot, const std::vector<Introduction>& all) {
+  std::vector<Introduction> there;
+  for (const Introduction& one : all)
+    if (one.process.boot == boot) there.push_back(one);
+  return there;
+}
+
 // The first rank's side, once all others have shown the secret at the door: so all of them are in its queue,
 // and there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits
 // behind it.
@@ -227,7 +234,11 @@ Hosts hosts_of(const std::vector<Introduction>& all) {
     cpus.push_back(one.cpu);
     names.emplace_back(one.host_name.data());
   }
-  return Hosts::group(processes, names, std::move(cpus));
+  Hosts hosts = Hosts::group(processes, names, std::move(cpus));
+  hosts.short_of_cores = std::any_of(all.begin(), all.end(), [&](const Introduction& one) {
+    return more_ranks_than_cores(on_machine(one.process.boot, all));
+  });
+  return hosts;
 }
 
 // Containers and other users' processes may keep their memory to themselves. What one rank cannot do none
@@ -261,9 +272,7 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
   agree_on_tuned(all, settings);
   tell_of_ignored_file(rank, settings);
   const Hosts hosts = hosts_of(all);
-  std::vector<Introduction> here, on_this_machine;
-  for (const Introduction& one : all)
-    if (one.process.boot == mine.process.boot) on_this_machine.push_back(one);
+  std::vector<Introduction> here;
   for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
   const auto ranks = static_cast<int>(here.size());
   // Calls between hosts are not staged.
@@ -272,8 +281,13 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
 
   auto segment =
       share_segment(rendezvous, mine, here.front(), ranks, sizes, hosts.one() ? 0 : ranks, deadline);
-  Membership membership{
-      rank, size, std::move(segment), {}, {}, false, more_ranks_than_cores(on_this_machine)};
+  Membership membership{rank,
+                        size,
+                        std::move(segment),
+                        {},
+                        {},
+                        false,
+                        more_ranks_than_cores(on_machine(mine.process.boot, all))};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)

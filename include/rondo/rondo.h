@@ -98,8 +98,9 @@ typedef struct {
   int64_t
       timeout_ms; /* deadline of each call and of the start; 0: never; -1: RONDO_TIMEOUT, else 10 minutes */
   int strict;     /* 1: a byte's difference between ledger and formula fails the call; -1: RONDO_STRICT */
-  const char* algorithm; /* "auto", "ring", "direct", "one-shot", "tree"; null: RONDO_ALGO, else auto */
-  const char* name;      /* stands in messages; null: a number */
+  const char*
+      algorithm; /* "auto", "ring", "direct", "one-shot", "doubling", "tree"; null: RONDO_ALGO, else auto */
+  const char* name; /* stands in messages; null: a number */
 } rondoConfig_t;
 #define RONDO_CONFIG_INITIALIZER \
   { sizeof(rondoConfig_t), -1, -1, NULL, NULL }
