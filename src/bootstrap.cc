@@ -257,8 +257,24 @@ bool all_can(Rendezvous& rendezvous, const Introduction& mine, const std::vector
 }
 
 constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
-// Behind magic, name and secret: "host:port", or zeros.
-constexpr std::size_t id_address = id_magic.size() + 16 + 64;
+// Behind magic, name and secret: "host:port"; or a zero and the host where it is good.
+constexpr std::size_t id_address = id_magic.size() + 16 + 64, id_host = id_address + 1;
+
+std::array<std::uint64_t, 2> own_host() {
+  const ProcessIdentity process = this_process();
+  return {process.boot, process.network};
+}
+
+// Ids that are good on one host say on which; those of the library itself do not.
+void need_own_host(const UniqueId& id) {
+  std::array<std::uint64_t, 2> host{};
+  std::memcpy(host.data(), id.bytes.data() + id_host, sizeof host);
+  if (host != std::array<std::uint64_t, 2>{} && host != own_host())
+    fail(ErrorKind::invalid_usage,
+         "the unique id was made on another host, and is good only there: expected RONDO_COMM_ID=host:port, "
+         "an "
+         "address of rank 0's host, in the process that makes the id");
+}
 
 }  // namespace
 
@@ -319,6 +335,8 @@ UniqueId make_unique_id() {
   UniqueId id = UniqueId::make();
   if (const auto endpoint = comm_id_endpoint())
     endpoint->text().copy(id.bytes.data() + id_address, id.bytes.size() - id_address - 1);
+  else
+    std::memcpy(id.bytes.data() + id_host, own_host().data(), 2 * sizeof(std::uint64_t));
   return id;
 }
 
@@ -332,6 +350,7 @@ MeetingPlace UniqueId::meeting_place() const {
     place.endpoint.host = address.substr(0, colon);
     std::from_chars(address.data() + colon + 1, address.data() + address.size(), place.endpoint.port);
   } else {
+    need_own_host(*this);
     place.endpoint.unix_name = "rondo-" + hex({random, 16});
   }
   std::memcpy(place.secret.data(), random + 16, place.secret.size());

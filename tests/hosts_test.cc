@@ -305,6 +305,45 @@ TEST_F(OverHosts, AHierarchyHasAllOperators) {
   });
 }
 
+// The first of them, by the rules of getaddrinfo from rank 1's address, is that of nobody.
+TEST_F(OverHosts, ANameMayHaveAddressesThatNobodyHas) {
+  const TestHosts hosts(2);
+  for (int host = 0; host < 2; ++host)
+    hosts.run(host,
+              "mount -t tmpfs tmpfs /mnt && printf '10.91.0.3 meeting\\n10.91.0.1 meeting\\n' >/mnt/hosts && "
+              "mount --bind /mnt/hosts /etc/hosts");
+  run_processes(2, [&](int rank) {
+    hosts.enter(rank);
+    LaunchEnvironment launch{};
+    launch.rank = rank;
+    launch.size = 2;
+    launch.master_address = "meeting";
+    launch.master_port = 29'402;
+    const auto comm = Communicator::create(launch, test_options());
+    std::vector<float> data(10, 1);
+    comm->run(sum_call(*comm, data));
+    EXPECT_EQ(data, std::vector<float>(10, 2));
+  });
+}
+
+TEST_F(OverHosts, AnIdOfAnotherHostIsRefusedAtOnce) {
+  const TestHosts& hosts = TestHosts::shared(2);
+  rondoUniqueId id;
+  ::unsetenv("RONDO_COMM_ID");
+  ASSERT_EQ(rondoGetUniqueId(&id), rondoSuccess) << rondoGetLastError(nullptr);
+  EXPECT_EQ(rondoCheckUniqueId(id), rondoSuccess);
+  run_processes(1, [&](int) {
+    hosts.enter(1);
+    rondoConfig_t config = RONDO_CONFIG_INITIALIZER;
+    config.timeout_ms = 0;  // never
+    rondoComm_t comm = nullptr;
+    EXPECT_EQ(rondoCommInitRankConfig(&comm, 2, id, 1, &config), rondoInvalidUsage);
+    EXPECT_NE(std::string(rondoGetLastError(nullptr)).find("made on another host"), std::string::npos)
+        << rondoGetLastError(nullptr);
+    EXPECT_EQ(rondoCheckUniqueId(id), rondoInvalidUsage);
+  });
+}
+
 TEST_F(OverHosts, BarriersHoldBackWhoComesEarly) {
   run({0, 0, 1, 2, 2}, [](Communicator& comm) {
     // The hosts are of one machine, and have one clock.
