@@ -27,6 +27,10 @@ std::vector<std::uint64_t> sent_by_rank(const Call& call, Algorithm algorithm, i
 int step_count(CallKind kind, Algorithm algorithm, int ranks) {
   if (ranks == 1) return 0;
   if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return 1;
+  if (algorithm == Algorithm::doubling) {
+    const auto count = static_cast<unsigned>(ranks);
+    return std::bit_width(count) - 1 + (std::has_single_bit(count) ? 0 : 2);
+  }
   if (algorithm == Algorithm::tree) return std::bit_width(static_cast<unsigned>(ranks - 1));
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? 2 : 1;
   return (kind == CallKind::all_reduce ? 2 : 1) * (ranks - 1);
@@ -34,12 +38,18 @@ int step_count(CallKind kind, Algorithm algorithm, int ranks) {
 
 const char* step_formula(CallKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return "1";
+  if (algorithm == Algorithm::doubling) return "log2 N, or 2 more than its whole part";
   if (algorithm == Algorithm::tree) return "⌈log2 N⌉";
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? "2" : "1";
   return kind == CallKind::all_reduce ? "2(N-1)" : "N-1";
 }
 
 const char* byte_formula(CallKind kind, Algorithm algorithm) {
+  if (algorithm == Algorithm::doubling) {
+    if (kind == CallKind::all_reduce) return "(N-1) · S, where N is a power of two";
+    return kind == CallKind::all_gather ? "(N-1)/N · S, where N is a power of two"
+                                        : "log2 N / 2 · S, where N is a power of two";
+  }
   switch (kind) {
     case CallKind::all_reduce:
       return algorithm == Algorithm::slots || algorithm == Algorithm::one_shot ? "(N-1) · S" : "2(N-1)/N · S";
@@ -165,7 +175,7 @@ class Story {
   // Slots have bytes of their own. The other ways move those of direct.
   std::vector<Algorithm> algorithms() const {
     std::vector<Algorithm> all{Algorithm::ring, Algorithm::direct};
-    for (const Algorithm one : {Algorithm::slots, Algorithm::one_shot, Algorithm::tree})
+    for (const Algorithm one : {Algorithm::slots, Algorithm::one_shot, Algorithm::doubling, Algorithm::tree})
       if (way_.algorithm == one) all.push_back(one);
     return all;
   }

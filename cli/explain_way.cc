@@ -38,6 +38,7 @@ std::string streams_reason(const CollectiveQuestion& question, const Call& call,
   if (question.ranks == 1) return "nothing is sent";
   if (chosen == Algorithm::ring) return "what comes in from one neighbour goes out to the other";
   if (chosen == Algorithm::one_shot) return "each rank sends all that it has to each other one";
+  if (chosen == Algorithm::doubling) return "pairs of ranks exchange all that they have, round after round";
   if (chosen == Algorithm::tree) return "what comes in from the rank above goes out to those below";
   if (!has_ways(call, chosen, question.ranks, settings)) return "calls of this kind go no other way";
   if (settings.staging_bytes == 0)
@@ -163,6 +164,7 @@ Way explain_way(const CollectiveQuestion& question, const Call& call) {
     case Algorithm::ring:
     case Algorithm::direct:
     case Algorithm::one_shot:
+    case Algorithm::doubling:
     case Algorithm::tree:
     case Algorithm::automatic:
     case Algorithm::hierarchy:  // between hosts only

@@ -109,8 +109,8 @@ void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& col
          std::string("Where buffers come from: ") + memory_kinds)
       ->type_name("KIND");
   app.add_flag("!--out-of-place-only", options.in_place, "Leave out the measurement in place");
-  app.add_option("--algo", options.algorithm, "auto, ring, direct, one-shot or tree")
-      ->check(CLI::IsMember({"auto", "ring", "direct", "one-shot", "tree"}))
+  app.add_option("--algo", options.algorithm, "auto, ring, direct, one-shot, doubling or tree")
+      ->check(CLI::IsMember({"auto", "ring", "direct", "one-shot", "doubling", "tree"}))
       ->capture_default_str();
   app.add_option("-J,--output_file", options.json, "Write the results as JSON to a file, or to stdout: -")
       ->type_name("FILE");

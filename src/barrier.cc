@@ -1,5 +1,9 @@
 // A barrier of messages, for ranks that share no memory: in round k each rank tells the one 2^k further on
-// that it and the 2^k - 1 before it have come. After ceil(log2 N) rounds it has heard of all.
+// that it and the 2^k - 1 before it have come. After ceil(log2 N) rounds it has heard of all. Where N is a
+// power of two pairs of ranks tell one another instead: an answer carries TCP's acknowledgement with it,
+// which else is a packet of its own.
+#include <bit>
+
 #include "src/collective.h"
 
 namespace rondo {
@@ -22,11 +26,11 @@ class MessageBarrier : public Collective {
   void begin_round() {
     if (distance_ >= place_.size) return;
     const Extent out{&out_, 1}, in{&in_, 1};
-    const int to = (place_.rank + distance_) % place_.size,
-              from = (place_.rank + place_.size - distance_) % place_.size;
+    const bool pairs = std::has_single_bit(static_cast<unsigned>(place_.size));
+    const int to = pairs ? place_.rank ^ distance_ : (place_.rank + distance_) % place_.size,
+              from = pairs ? to : (place_.rank + place_.size - distance_) % place_.size;
     sent_ = place_.transport.post_send(to, Channel::collective, std::span(&out, 1), ByteClass::protocol);
     received_ = place_.transport.post_receive(from, Channel::collective, std::span(&in, 1));
-    place_.transport.progress();
   }
 
   Place place_;

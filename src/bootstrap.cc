@@ -152,6 +152,13 @@ bool more_ranks_than_cores(const std::vector<Introduction>& all) {
   return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota);
 }
 
+std::vector<Introduction> on_machine(std::uint64_t boot, const std::vector<Introduction>& all) {
+  std::vector<Introduction> there;
+  for (const Introduction& one : all)
+    if (one.process.boot == boot) there.push_back(one);
+  return there;
+}
+
 // The first rank's side, once all others have shown the secret at the door: so all of them are in its queue,
 // and there is nobody to wait for. Takes the listener, so that on failure the door closes and nobody waits
 // behind it.
@@ -227,7 +234,11 @@ Hosts hosts_of(const std::vector<Introduction>& all) {
     cpus.push_back(one.cpu);
     names.emplace_back(one.host_name.data());
   }
-  return Hosts::group(processes, names, std::move(cpus));
+  Hosts hosts = Hosts::group(processes, names, std::move(cpus));
+  hosts.short_of_cores = std::any_of(all.begin(), all.end(), [&](const Introduction& one) {
+    return more_ranks_than_cores(on_machine(one.process.boot, all));
+  });
+  return hosts;
 }
 
 // Containers and other users' processes may keep their memory to themselves. What one rank cannot do none
@@ -246,8 +257,24 @@ bool all_can(Rendezvous& rendezvous, const Introduction& mine, const std::vector
 }
 
 constexpr std::array<char, 8> id_magic{'R', 'O', 'N', 'D', 'O', 'I', 'D', '1'};
-// Behind magic, name and secret: "host:port", or zeros.
-constexpr std::size_t id_address = id_magic.size() + 16 + 64;
+// Behind magic, name and secret: "host:port"; or a zero and the host where it is good.
+constexpr std::size_t id_address = id_magic.size() + 16 + 64, id_host = id_address + 1;
+
+std::array<std::uint64_t, 2> own_host() {
+  const ProcessIdentity process = this_process();
+  return {process.boot, process.network};
+}
+
+// Ids that are good on one host say on which; those of the library itself do not.
+void need_own_host(const UniqueId& id) {
+  std::array<std::uint64_t, 2> host{};
+  std::memcpy(host.data(), id.bytes.data() + id_host, sizeof host);
+  if (host != std::array<std::uint64_t, 2>{} && host != own_host())
+    fail(ErrorKind::invalid_usage,
+         "the unique id was made on another host, and is good only there: expected RONDO_COMM_ID=host:port, "
+         "an "
+         "address of rank 0's host, in the process that makes the id");
+}
 
 }  // namespace
 
@@ -261,9 +288,7 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
   agree_on_tuned(all, settings);
   tell_of_ignored_file(rank, settings);
   const Hosts hosts = hosts_of(all);
-  std::vector<Introduction> here, on_this_machine;
-  for (const Introduction& one : all)
-    if (one.process.boot == mine.process.boot) on_this_machine.push_back(one);
+  std::vector<Introduction> here;
   for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
   const auto ranks = static_cast<int>(here.size());
   // Calls between hosts are not staged.
@@ -272,8 +297,13 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
 
   auto segment =
       share_segment(rendezvous, mine, here.front(), ranks, sizes, hosts.one() ? 0 : ranks, deadline);
-  Membership membership{
-      rank, size, std::move(segment), {}, {}, false, more_ranks_than_cores(on_this_machine)};
+  Membership membership{rank,
+                        size,
+                        std::move(segment),
+                        {},
+                        {},
+                        false,
+                        more_ranks_than_cores(on_machine(mine.process.boot, all))};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)
@@ -305,6 +335,8 @@ UniqueId make_unique_id() {
   UniqueId id = UniqueId::make();
   if (const auto endpoint = comm_id_endpoint())
     endpoint->text().copy(id.bytes.data() + id_address, id.bytes.size() - id_address - 1);
+  else
+    std::memcpy(id.bytes.data() + id_host, own_host().data(), 2 * sizeof(std::uint64_t));
   return id;
 }
 
@@ -318,6 +350,7 @@ MeetingPlace UniqueId::meeting_place() const {
     place.endpoint.host = address.substr(0, colon);
     std::from_chars(address.data() + colon + 1, address.data() + address.size(), place.endpoint.port);
   } else {
+    need_own_host(*this);
     place.endpoint.unix_name = "rondo-" + hex({random, 16});
   }
   std::memcpy(place.secret.data(), random + 16, place.secret.size());

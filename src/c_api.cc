@@ -284,6 +284,14 @@ rondoResult_t rondoGetUniqueId(rondoUniqueId* id) {
   });
 }
 
+rondoResult_t rondoCheckUniqueId(rondoUniqueId id) {
+  return at_the_edge("rondoCheckUniqueId", [&] {
+    UniqueId checked;
+    std::memcpy(checked.bytes.data(), id.internal, sizeof id.internal);
+    checked.meeting_place();
+  });
+}
+
 rondoResult_t rondoCommInitRank(rondoComm_t* comm, int nranks, rondoUniqueId id, int rank) {
   return rondoCommInitRankConfig(comm, nranks, id, rank, nullptr);
 }

@@ -1,5 +1,7 @@
 #include "src/collective.h"
 
+#include <bit>
+
 #include "src/hosts.h"
 
 namespace rondo {
@@ -32,6 +34,8 @@ bool can_be_forced(CallKind kind, Algorithm algorithm) {
       return true;
     case Algorithm::one_shot:
       return kind == CallKind::all_reduce;
+    case Algorithm::doubling:
+      return has_direct_ways(kind);
     case Algorithm::tree:
       return kind == CallKind::broadcast;
     case Algorithm::automatic:
@@ -44,9 +48,19 @@ bool can_be_forced(CallKind kind, Algorithm algorithm) {
   return false;
 }
 
-Algorithm small_between_hosts(const Call& call, std::size_t ranks) {
+// Where ranks share cores, each message costs all of them, and rounds wait for little else.
+bool should_double(const Call& call, const Hosts& hosts) {
+  const bool pairs = std::has_single_bit(hosts.ranks.size());
+  return hosts.short_of_cores && has_direct_ways(call.kind) &&
+         (pairs || call.all_bytes() <= most_doubled_unevenly);
+}
+
+Algorithm small_between_hosts(const Call& call, const Hosts& hosts) {
   const std::size_t bytes = call.all_bytes();
-  if (call.kind == CallKind::all_reduce && (ranks - 1) * bytes <= most_one_shot) return Algorithm::one_shot;
+  const bool whole = call.kind == CallKind::all_reduce;
+  const bool can_be_whole = (hosts.of.size() - 1) * bytes <= most_one_shot;
+  if (should_double(call, hosts) && (!whole || can_be_whole)) return Algorithm::doubling;
+  if (whole && can_be_whole) return Algorithm::one_shot;
   if (call.kind == CallKind::broadcast && bytes >= least_tree) return Algorithm::tree;
   return Algorithm::direct;
 }
@@ -122,14 +136,14 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced) {
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts) {
   if (can_be_forced(call.kind, forced)) return forced;
   if (!has_ring(call.kind)) return Algorithm::direct;
-  if (call.all_bytes() <= most_direct_between_hosts) return small_between_hosts(call, hosts.of.size());
+  if (call.all_bytes() <= most_direct_between_hosts) return small_between_hosts(call, hosts);
   return has_hierarchy(call.kind, hosts) ? Algorithm::hierarchy : Algorithm::ring;
 }
 
 bool has_ways(const Call& call, Algorithm chosen, int ranks, const Settings& settings) {
   // What a setting forces goes over streams.
-  const bool forced =
-      settings.algorithm == Algorithm::ring || chosen == Algorithm::one_shot || chosen == Algorithm::tree;
+  const bool forced = settings.algorithm == Algorithm::ring || chosen == Algorithm::one_shot ||
+                      chosen == Algorithm::doubling || chosen == Algorithm::tree;
   return ranks > 1 && chosen != Algorithm::slots && !forced &&
          (can_use_windows(call) || has_direct_ways(call.kind));
 }
@@ -150,6 +164,7 @@ std::unique_ptr<Collective> make_collective(const Call& call, Algorithm algorith
                                             const Hosts& hosts) {
   if (algorithm == Algorithm::ring) return make_ring(call, place);
   if (algorithm == Algorithm::one_shot) return make_one_shot(call, place);
+  if (algorithm == Algorithm::doubling) return make_doubling(call, place, hosts);
   if (algorithm == Algorithm::tree) return make_tree(call, place, hosts);
   if (algorithm == Algorithm::hierarchy) return make_hierarchy(call, place, hosts);
   switch (call.kind) {

@@ -52,12 +52,14 @@ Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
 // Between hosts, by the call's arguments and the ranks alone. Small calls go direct, which has one round or
 // two: an all-reduce in one shot, as long as no rank sends too much, and a broadcast along a tree, unless it
-// is very small. Else hierarchy where the hosts have as many ranks each, else ring. Measured:
-// docs/performance.md.
+// is very small. Where ranks share cores all-reduces that could go in one shot, all-gathers and
+// reduce-scatters go by doubling, which has the fewest messages. Else hierarchy where the hosts have as many
+// ranks each, else ring. Measured: docs/performance.md.
 struct Hosts;
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts);
 inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;
-inline constexpr std::size_t most_one_shot = 32 * 1024;  // that a rank sends
+inline constexpr std::size_t most_one_shot = 32 * 1024;         // that a rank sends
+inline constexpr std::size_t most_doubled_unevenly = 4 * 1024;  // where hosts are no power of two
 inline constexpr std::size_t least_tree = 4 * 1024;
 bool has_hierarchy(CallKind kind, const Hosts& hosts);
 
@@ -87,6 +89,8 @@ std::unique_ptr<Collective> make_messages(const Call& call, const Place& place);
 std::unique_ptr<Collective> make_tree(const Call& call, const Place& place, const Hosts& hosts);
 // An all-reduce for which every rank gets all inputs.
 std::unique_ptr<Collective> make_one_shot(const Call& call, const Place& place);
+// All-reduce, all-gather or reduce-scatter: pairs of ranks exchange all that they have, in log2 N rounds.
+std::unique_ptr<Collective> make_doubling(const Call& call, const Place& place, const Hosts& hosts);
 // Direct within a host, rings between hosts.
 std::unique_ptr<Collective> make_hierarchy(const Call& call, const Place& place, const Hosts& hosts);
 // For ranks that share no memory; where they do, that all have called is all that a barrier needs.

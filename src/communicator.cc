@@ -194,7 +194,8 @@ bool Communicator::progress(IfBusy if_busy) {
     // Held by its own list, since ending it lets the queue's hold go.
     const std::shared_ptr<PendingCall> head = pending_.front();
     try {
-      moved |= transport_->progress();
+      // A call that begins sends first.
+      if (head->active) moved |= transport_->progress();
       if (!step(*head)) return moved;
       finish(*head);
     } catch (const Error& error) {
@@ -221,6 +222,7 @@ bool Communicator::step(PendingCall& head) {
       if (head.error) return true;
     }
     head.collective = make(head);
+    if (step_collective(head)) return true;
     transport_->progress();
   }
   return step_collective(head);

@@ -16,6 +16,8 @@ struct Hosts {
   std::vector<int> place;                 // by rank: which of its host's ranks it is
   std::vector<std::string> descriptions;  // by rank: "rank 2 on host node7 (10.0.0.7)"
   std::vector<CpuPlace> cpus;             // by rank
+  // Whether on some machine, which may be several hosts, ranks outnumber the cores.
+  bool short_of_cores = false;
 
   // All are by rank; a name is what messages call the rank's host.
   static Hosts group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names,

@@ -1,5 +1,6 @@
 #include "src/ledger.h"
 
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -65,6 +66,38 @@ class Expected {
   }
   void one_shot() { add_to_all_peers(all_chunks()); }
 
+  // Hosts (where all ranks are on one, ranks) are numbered, and the first ones counted in twos until a power
+  // of two of numbers is left. The first rank of each number collects what its group gives, and exchanges it
+  // with the number that differs in one bit, bit after bit from the lowest: all that its group and those it
+  // has exchanged with gave, of a reduce-scatter only what the numbers that are alike in these bits take.
+  void doubling(const Hosts* hosts) {
+    const bool alone = hosts == nullptr || hosts->one();
+    const int count = alone ? size_ : static_cast<int>(hosts->ranks.size());
+    const int numbers = static_cast<int>(std::bit_floor(static_cast<unsigned>(count)));
+    const auto number = [&](int rank) {
+      const int host = alone ? rank : hosts->host(rank);
+      return host < 2 * (count - numbers) ? host / 2 : host - (count - numbers);
+    };
+    const auto first = [&](int wanted) {
+      int rank = 0;
+      while (number(rank) != wanted) ++rank;
+      return rank;
+    };
+    const int mine = number(rank_);
+    if (rank_ != first(mine)) return add(first(mine), given_by(rank_));
+    for (int bit = 1; bit < numbers; bit *= 2) {
+      const int theirs = mine ^ bit;
+      std::uint64_t taken = 0;
+      for (int reader = 0; reader < size_; ++reader)
+        if (number(reader) % (2 * bit) == theirs % (2 * bit)) taken += chunk(reader);
+      for (int source = 0; source < size_; ++source)
+        if (number(source) / bit == mine / bit)
+          add(first(theirs), call_.kind == CallKind::reduce_scatter ? taken : given_by(source));
+    }
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_ && number(peer) == mine) add(peer, taken_by(peer));
+  }
+
   // The chunk goes to each host once, and there to each rank; where all are on one host, each counts as a
   // host of its own. Hosts are numbered from the root's on. Host number h has it from the host whose number
   // is h without its lowest bit.
@@ -117,6 +150,14 @@ class Expected {
     return bytes;
   }
 
+  std::uint64_t given_by(int rank) const {
+    return call_.kind == CallKind::all_gather ? chunk(rank) : all_chunks();
+  }
+  std::uint64_t taken_by(int rank) const {
+    if (call_.kind == CallKind::all_gather) return all_chunks() - chunk(rank);
+    return call_.kind == CallKind::all_reduce ? all_chunks() : chunk(rank);
+  }
+
   std::uint64_t direct_to(int peer) const {
     switch (call_.kind) {
       case CallKind::reduce_scatter:
@@ -164,6 +205,8 @@ void add_expected_payload(const CallSizes& call, Algorithm algorithm, int rank, 
       return expected.ring(order.right);
     case Algorithm::one_shot:
       return expected.one_shot();
+    case Algorithm::doubling:
+      return expected.doubling(order.hosts);
     case Algorithm::tree:
       return expected.tree(order.hosts);
     case Algorithm::windows:

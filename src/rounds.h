@@ -16,7 +16,6 @@ class Rounds : public Collective {
     while (all_done()) {
       under_way_.clear();
       if (!begin_round()) return true;
-      place_.transport.progress();
     }
     return false;
   }

@@ -156,6 +156,8 @@ const char* name_of(Algorithm algorithm) {
       return "direct";
     case Algorithm::one_shot:
       return "one-shot";
+    case Algorithm::doubling:
+      return "doubling";
     case Algorithm::tree:
       return "tree";
     case Algorithm::windows:

@@ -17,10 +17,10 @@ namespace rondo {
 // of four ways, with the same bits: beside the descriptors where they are small (slots), on memory that peers
 // can map (windows), through memory set aside for this (staged), or over streams (direct). Between hosts
 // there is a hierarchy of both besides.
-enum class Algorithm { automatic, ring, direct, one_shot, tree, slots, windows, staged, hierarchy };
-inline constexpr Algorithm forcible[] = {Algorithm::automatic, Algorithm::ring, Algorithm::direct,
-                                         Algorithm::one_shot, Algorithm::tree};
-inline constexpr const char* forcible_names = "auto, ring, direct, one-shot or tree";
+enum class Algorithm { automatic, ring, direct, one_shot, doubling, tree, slots, windows, staged, hierarchy };
+inline constexpr Algorithm forcible[] = {Algorithm::automatic, Algorithm::ring,     Algorithm::direct,
+                                         Algorithm::one_shot,  Algorithm::doubling, Algorithm::tree};
+inline constexpr const char* forcible_names = "auto, ring, direct, one-shot, doubling or tree";
 const char* name_of(Algorithm algorithm);
 Algorithm parse_algorithm(const std::string& source, const std::string& value);
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "src/error.h"
 
@@ -61,7 +62,8 @@ void listen_everywhere_for_loopback(Address& address, const std::string& host) {
     v6->sin6_addr = in6addr_any;
 }
 
-Address tcp_address(const std::string& host, int port, bool passive) {
+// All that the name has, in the order in which the system would have them tried.
+std::vector<Address> tcp_addresses(const std::string& host, int port, bool passive) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -72,20 +74,25 @@ Address tcp_address(const std::string& host, int port, bool passive) {
     fail(ErrorKind::invalid_argument, "MASTER_ADDR=\"{}\": {}; expected an address or a name that resolves",
          host, gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  Address result;
-  std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
-  result.length = found->ai_addrlen;
-  if (passive) listen_everywhere_for_loopback(result, host);
-  return result;
+  std::vector<Address> all;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    Address& address = all.emplace_back();
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+    address.length = one->ai_addrlen;
+    if (passive) listen_everywhere_for_loopback(address, host);
+  }
+  return all;
 }
 
-Address resolve(const Endpoint& endpoint, bool passive) {
-  return endpoint.unix_name.empty() ? tcp_address(endpoint.host, endpoint.port, passive)
-                                    : unix_address(endpoint.unix_name);
+std::vector<Address> resolve(const Endpoint& endpoint, bool passive) {
+  if (endpoint.unix_name.empty()) return tcp_addresses(endpoint.host, endpoint.port, passive);
+  return {unix_address(endpoint.unix_name)};
 }
 
+// Empty: addresses of this family are none that this system knows.
 Fd open_socket(const Address& address) {
   Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket && errno == EAFNOSUPPORT) return socket;
   if (!socket) fail_errno("socket");
   if (address.storage.ss_family != AF_UNIX) {
     const int on = 1;
@@ -120,6 +127,7 @@ bool connected_to_itself(const Fd& socket) {
 }
 
 int try_connect(const Fd& socket, const Address& address, Deadline deadline) {
+  if (!socket) return EAFNOSUPPORT;
   int error = 0;
   if (::connect(socket.get(), address.get(), address.length) != 0) {
     error = errno;
@@ -131,6 +139,20 @@ int try_connect(const Fd& socket, const Address& address, Deadline deadline) {
     return ECONNREFUSED;
   }
   return error;
+}
+
+// Empty: none could be bound to, and errno tells why the last one could not.
+Fd bound_to_one_of(std::span<const Address> addresses) {
+  for (const Address& address : addresses) {
+    Fd socket = open_socket(address);
+    if (!socket) continue;
+    const int on = 1;
+    if (address.storage.ss_family != AF_UNIX)
+      setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(socket.get(), address.get(), address.length) == 0) return socket;
+    if (errno == EADDRINUSE) break;  // another address would be no better: others come to this one
+  }
+  return Fd();
 }
 
 void need_ready(const Fd& socket, short events, Deadline deadline, const char* doing) {
@@ -156,13 +178,8 @@ Ready wait_ready(const Fd& descriptor, short events, Deadline deadline) {
 }
 
 Fd listen_on(const Endpoint& endpoint) {
-  const Address address = resolve(endpoint, true);
-  Fd listener = open_socket(address);
-  if (endpoint.unix_name.empty()) {
-    const int on = 1;
-    setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  }
-  if (::bind(listener.get(), address.get(), address.length) != 0) {
+  Fd listener = bound_to_one_of(resolve(endpoint, true));
+  if (!listener) {
     if (errno == EADDRINUSE && !endpoint.unix_name.empty())
       fail(ErrorKind::invalid_usage, "two processes claim rank 0 of one communicator");
     if (errno == EADDRINUSE)
@@ -186,14 +203,22 @@ Fd accept_from(const Fd& listener) {
 }
 
 Fd connect_to(const Endpoint& endpoint, Deadline deadline) {
-  const Address address = resolve(endpoint, false);
+  // Where a name has several addresses one that does not answer must not keep us from the next.
+  constexpr auto most_for_one = 1s;
+  const std::vector<Address> addresses = resolve(endpoint, false);
   std::chrono::nanoseconds pause = 200us;
   while (true) {
-    Fd socket = open_socket(address);
-    const int error = try_connect(socket, address, deadline);
-    if (error == 0) return socket;
-    if (!nobody_there_yet(error))
-      fail(ErrorKind::system, "connect to {}: {}", endpoint.text(), std::strerror(error));
+    int error = 0;
+    bool may_come = false;
+    for (const Address& address : addresses) {
+      Fd socket = open_socket(address);
+      error =
+          try_connect(socket, address,
+                      addresses.size() == 1 ? deadline : earlier(deadline, Deadline::after(most_for_one)));
+      if (error == 0) return socket;
+      may_come |= nobody_there_yet(error);
+    }
+    if (!may_come) fail(ErrorKind::system, "connect to {}: {}", endpoint.text(), std::strerror(error));
     if (deadline.passed())
       fail(ErrorKind::timeout, "rank 0 did not come: nobody listens on {}", endpoint.text());
     std::this_thread::sleep_for(deadline.left(pause));

@@ -23,10 +23,11 @@ struct Endpoint {
   std::string text() const;
 };
 
+// On the first of the addresses of the host's name that is one of this machine.
 Fd listen_on(const Endpoint& endpoint);
 // Takes a waiting connection, or none: an empty Fd. Never blocks.
 Fd accept_from(const Fd& listener);
-// Keeps trying while nobody listens there yet, until the deadline.
+// Keeps trying while nobody listens there yet, until the deadline: all addresses of the host's name in turn.
 Fd connect_to(const Endpoint& endpoint, Deadline deadline);
 
 void send_all(const Fd& socket, Bytes bytes, Deadline deadline);

@@ -355,7 +355,7 @@ TEST(CApi, TheStartChecksWhatItIsGiven) {
   config = RONDO_CONFIG_INITIALIZER;
   config.algorithm = "bush";
   expect_error(with(), rondoInvalidArgument,
-               "config algorithm=\"bush\": expected auto, ring, direct, one-shot or tree");
+               "config algorithm=\"bush\": expected auto, ring, direct, one-shot, doubling or tree");
   config = RONDO_CONFIG_INITIALIZER;
   config.algorithm = "ring";
   config.name = "alone";

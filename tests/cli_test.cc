@@ -610,7 +610,8 @@ TEST(Info, BadSettingIsShownAndAnError) {
   const Result result = rondo({"info"}, {{"RONDO_ALGO", "rings"}});
   EXPECT_EQ(result.status, 2);
   EXPECT_HAS(result.out, "rings");
-  EXPECT_HAS(result.err, "rondo: RONDO_ALGO=\"rings\": expected auto, ring, direct, one-shot or tree");
+  EXPECT_HAS(result.err,
+             "rondo: RONDO_ALGO=\"rings\": expected auto, ring, direct, one-shot, doubling or tree");
 }
 
 // ---- rondo tune ----

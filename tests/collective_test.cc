@@ -201,6 +201,7 @@ TEST_P(Collectives, AllToAllTransposesBlocks) {
 Algorithm Collectives::expected_way(const Communicator& comm, int size) {
   if (GetParam().algorithm == Algorithm::ring) return Algorithm::ring;
   if (GetParam().algorithm == Algorithm::one_shot) return Algorithm::one_shot;
+  if (GetParam().algorithm == Algorithm::doubling) return Algorithm::doubling;
   if (!spans_hosts()) return size > 1 && GetParam().staging_bytes > 0 ? Algorithm::staged : Algorithm::direct;
   if (GetParam().algorithm == Algorithm::direct) return Algorithm::direct;
   return has_hierarchy(CallKind::all_reduce, comm.hosts()) ? Algorithm::hierarchy : Algorithm::ring;
@@ -225,11 +226,11 @@ std::vector<Case> cases() {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {1, 2, 3, 4, 5, 7}) all.push_back({size, algorithm, RanksAre::processes});
   for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 9})
-    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::doubling, Algorithm::tree})
       all.push_back({size, algorithm, RanksAre::processes});
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct})
     for (const int size : {2, 3, 6}) all.push_back({size, algorithm, RanksAre::threads});
-  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::tree})
+  for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::doubling, Algorithm::tree})
     all.push_back({3, algorithm, RanksAre::threads});
   // Without staging areas, and with areas of a number that divides nothing, for many small rounds.
   for (const std::size_t staging : {std::size_t{0}, std::size_t{4'097}})
@@ -245,6 +246,8 @@ std::vector<Case> cases() {
       over_hosts(algorithm, hosts);
   over_hosts(Algorithm::one_shot, {0, 1});
   over_hosts(Algorithm::one_shot, {0, 1, 0});
+  for (const Seating& hosts : std::vector<Seating>{{0, 1}, {0, 1, 2}, {0, 0, 1, 1}, {2, 1, 0, 1, 2, 3}})
+    over_hosts(Algorithm::doubling, hosts);
   over_hosts(Algorithm::tree, {0, 1, 2, 3});
   over_hosts(Algorithm::tree, {2, 1, 0, 1, 2});
   // Hierarchies, but for the last: its hosts are uneven.

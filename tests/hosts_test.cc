@@ -121,6 +121,31 @@ TEST(BetweenHosts, TheChoiceIsMadeByKindBytesAndRanks) {
   }
 }
 
+TEST(BetweenHosts, WhereRanksShareCoresSmallCallsHaveFewMessages) {
+  struct Case {
+    CallKind kind;
+    int hosts, ranks;  // ranks a host
+    std::size_t bytes;
+    Algorithm expected;
+  };
+  for (const Case& one : {Case{CallKind::all_reduce, 4, 1, 10'920, Algorithm::doubling},
+                          Case{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
+                          Case{CallKind::all_reduce, 3, 2, 4'092, Algorithm::doubling},
+                          Case{CallKind::all_reduce, 3, 2, 4'104, Algorithm::one_shot},
+                          Case{CallKind::all_gather, 4, 2, 16'384, Algorithm::doubling},
+                          Case{CallKind::all_gather, 3, 1, 4'098, Algorithm::direct},
+                          Case{CallKind::reduce_scatter, 4, 1, 16'384, Algorithm::doubling},
+                          Case{CallKind::reduce_scatter, 4, 1, 16'388, Algorithm::ring},
+                          Case{CallKind::reduce, 4, 1, 64, Algorithm::direct},
+                          Case{CallKind::broadcast, 4, 1, 64, Algorithm::direct}}) {
+    const Call call = call_of(one.kind, one.hosts * one.ranks, one.bytes);
+    Hosts hosts = hosts_with(one.hosts, one.ranks);
+    hosts.short_of_cores = true;
+    EXPECT_EQ(choose_between_hosts(call, Algorithm::automatic, hosts), one.expected)
+        << name_of(one.kind) << " of " << one.bytes << " on " << one.hosts << " x " << one.ranks;
+  }
+}
+
 class OverHosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -232,20 +257,26 @@ TEST_F(OverHosts, ATreeEntersEachHostOnce) {
   });
 }
 
-// The same class of summation: one shot and direct differ in no bit.
-TEST_F(OverHosts, ASmallAllReduceGoesInOneShotWithTheBitsOfADirectOne) {
+// The same class of summation: one shot, doubling and direct differ in no bit.
+TEST_F(OverHosts, SmallAllReducesHaveTheBitsOfADirectOne) {
   run({0, 0, 1, 1}, [](Communicator& comm) {
     const auto direct = comm.split(0, comm.rank(), test_options(Algorithm::direct));
+    const auto doubling = comm.split(0, comm.rank(), test_options(Algorithm::doubling));
+    const auto one_shot = comm.split(0, comm.rank(), test_options(Algorithm::one_shot));
     const double values[] = {49984, 30000, -49984, -30000.5};
     for (const DataType type : {DataType::f16, DataType::bf16, DataType::f32})
       for (const std::size_t count : {1u, 5u, 1'003u, 4'096u}) {
         TypedBuffer data(type, count), one(type, count), other(type, count);
         data.fill([&](std::size_t i) { return values[comm.rank()] / static_cast<double>(i % 7 + 1); });
-        comm.run(all_reduce_call(seat_of(comm), data.data(), one.data(), count, type, {}));
-        direct->run(all_reduce_call(seat_of(comm), data.data(), other.data(), count, type, {}));
-        EXPECT_EQ(std::memcmp(one.data(), other.data(), count * size_of(type)), 0) << name_of(type) << count;
+        direct->run(all_reduce_call(seat_of(comm), data.data(), one.data(), count, type, {}));
+        for (const auto& another : {doubling, one_shot}) {
+          another->run(all_reduce_call(seat_of(comm), data.data(), other.data(), count, type, {}));
+          EXPECT_EQ(std::memcmp(one.data(), other.data(), count * size_of(type)), 0)
+              << name_of(type) << count;
+        }
       }
-    EXPECT_EQ(comm.ledger().rows().count({"", CallKind::all_reduce, Algorithm::one_shot}), 1u);
+    EXPECT_EQ(doubling->ledger().rows().count({"", CallKind::all_reduce, Algorithm::doubling}), 1u);
+    EXPECT_EQ(one_shot->ledger().rows().count({"", CallKind::all_reduce, Algorithm::one_shot}), 1u);
     EXPECT_EQ(direct->ledger().rows().count({"", CallKind::all_reduce, Algorithm::direct}), 1u);
   });
 }
@@ -271,6 +302,45 @@ TEST_F(OverHosts, AHierarchyHasAllOperators) {
       comm.run(all_reduce_call(seat_of(comm), data.data(), data.data(), 10'003, DataType::f32, one.op));
       data.expect([&](std::size_t i) { return one.expected(static_cast<double>(i % 5)); });
     }
+  });
+}
+
+// The first of them, by the rules of getaddrinfo from rank 1's address, is that of nobody.
+TEST_F(OverHosts, ANameMayHaveAddressesThatNobodyHas) {
+  const TestHosts hosts(2);
+  for (int host = 0; host < 2; ++host)
+    hosts.run(host,
+              "mount -t tmpfs tmpfs /mnt && printf '10.91.0.3 meeting\\n10.91.0.1 meeting\\n' >/mnt/hosts && "
+              "mount --bind /mnt/hosts /etc/hosts");
+  run_processes(2, [&](int rank) {
+    hosts.enter(rank);
+    LaunchEnvironment launch{};
+    launch.rank = rank;
+    launch.size = 2;
+    launch.master_address = "meeting";
+    launch.master_port = 29'402;
+    const auto comm = Communicator::create(launch, test_options());
+    std::vector<float> data(10, 1);
+    comm->run(sum_call(*comm, data));
+    EXPECT_EQ(data, std::vector<float>(10, 2));
+  });
+}
+
+TEST_F(OverHosts, AnIdOfAnotherHostIsRefusedAtOnce) {
+  const TestHosts& hosts = TestHosts::shared(2);
+  rondoUniqueId id;
+  ::unsetenv("RONDO_COMM_ID");
+  ASSERT_EQ(rondoGetUniqueId(&id), rondoSuccess) << rondoGetLastError(nullptr);
+  EXPECT_EQ(rondoCheckUniqueId(id), rondoSuccess);
+  run_processes(1, [&](int) {
+    hosts.enter(1);
+    rondoConfig_t config = RONDO_CONFIG_INITIALIZER;
+    config.timeout_ms = 0;  // never
+    rondoComm_t comm = nullptr;
+    EXPECT_EQ(rondoCommInitRankConfig(&comm, 2, id, 1, &config), rondoInvalidUsage);
+    EXPECT_NE(std::string(rondoGetLastError(nullptr)).find("made on another host"), std::string::npos)
+        << rondoGetLastError(nullptr);
+    EXPECT_EQ(rondoCheckUniqueId(id), rondoInvalidUsage);
   });
 }
 

@@ -82,6 +82,28 @@ TEST(ExpectedPayload, OfFourRanksWithARoot) {
             (Rows{{0, 0, 0, 0}, {7, 0, 7, 7}, {0, 0, 0, 0}, {0, 0, 0, 0}}));
 }
 
+TEST(ExpectedPayload, OfDoublingOnFourRanks) {
+  const std::vector<std::size_t> chunks{1, 2, 4, 8};
+  EXPECT_EQ(matrix(call_of(CallKind::all_reduce, chunks), Algorithm::doubling, 4),
+            (Rows{{0, 15, 30, 0}, {15, 0, 0, 30}, {30, 0, 0, 15}, {0, 30, 15, 0}}));
+  EXPECT_EQ(matrix(call_of(CallKind::all_gather, chunks), Algorithm::doubling, 4),
+            (Rows{{0, 1, 3, 0}, {2, 0, 0, 3}, {12, 0, 0, 4}, {0, 12, 8, 0}}));
+  // First what is for the other and for the one that it will exchange with, then two inputs' worth for it.
+  EXPECT_EQ(matrix(call_of(CallKind::reduce_scatter, chunks), Algorithm::doubling, 4),
+            (Rows{{0, 10, 8, 0}, {5, 0, 0, 16}, {2, 0, 0, 10}, {0, 4, 5, 0}}));
+}
+
+// Rank 0 speaks for rank 1.
+TEST(ExpectedPayload, OfDoublingOnThreeRanks) {
+  const std::vector<std::size_t> chunks{1, 2, 4};
+  EXPECT_EQ(matrix(call_of(CallKind::all_reduce, chunks), Algorithm::doubling, 3),
+            (Rows{{0, 7, 14}, {7, 0, 0}, {7, 0, 0}}));
+  EXPECT_EQ(matrix(call_of(CallKind::all_gather, chunks), Algorithm::doubling, 3),
+            (Rows{{0, 5, 3}, {2, 0, 0}, {4, 0, 0}}));
+  EXPECT_EQ(matrix(call_of(CallKind::reduce_scatter, chunks), Algorithm::doubling, 3),
+            (Rows{{0, 2, 8}, {7, 0, 0}, {3, 0, 0}}));
+}
+
 // By distance from the root: 0 serves 4, 2 and 1; 2 serves 3, and 4 serves 5.
 TEST(ExpectedPayload, OfATreeOfSixRanks) {
   EXPECT_EQ(matrix(call_of(CallKind::broadcast, {7}, 2), Algorithm::tree, 6), (Rows{{0, 7, 0, 0, 0, 0},
@@ -256,13 +278,14 @@ TEST_P(LedgerOfRanks, MergedMatrixHasTheRowsOfTheAlgorithm) {
         comm.run(all_reduce_call(seat, send.data(), receive.data(), 4000, DataType::f32, {}));
         const auto matrix = ledger_matrix(comm, ByteClass::payload);
         // 2 (N - 1) / N of 16,000 bytes from each rank: to the right, or a third to each other rank; in one
-        // shot all of it to each.
+        // shot all of it to each; by doubling one input's worth to one rank, two to another.
         for (std::size_t from = 0; from < 4; ++from)
           for (std::size_t to = 0; to < 4; ++to) {
             const std::uint64_t ring = to == (from + 1) % 4 ? 24'000 : 0, direct = from == to ? 0 : 8'000,
-                                one_shot = 2 * direct;
+                                one_shot = 2 * direct, doubling = (from ^ to) == 3 ? 0 : (from ^ to) * 16'000;
             EXPECT_EQ(matrix[from * 4 + to], algorithm == Algorithm::ring       ? ring
                                              : algorithm == Algorithm::one_shot ? one_shot
+                                             : algorithm == Algorithm::doubling ? doubling
                                                                                 : direct)
                 << from << "->" << to;
           }
@@ -306,7 +329,8 @@ TEST_P(LedgerOfRanks, EveryRowOfEveryCallIsExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, LedgerOfRanks,
-                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot),
+                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot,
+                                           Algorithm::doubling),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

@@ -19,6 +19,8 @@ address=$(ip -4 -o address show eth0 | sed 's/.* inet //; s,/.*,,')
 export RONDO_COMM_ID=$address:$((29455 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK})) RONDO_TIMEOUT=60
 exec "$0"
 """
+# Without an address every rank fails, before any deadline.
+WITHOUT_ADDRESS = 'RONDO_TIMEOUT=0 exec "$0"'
 
 
 def skip(reason):
@@ -57,13 +59,19 @@ def main():
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             }
             start = [*hosts.entering(0), *words_of_mpirun(str(perf_folder / "compare_agent"), hosts)]
-            done = subprocess.run([*start, "sh", "-c", AS_RANK, program], capture_output=True, text=True, timeout=120,
-                                  env=environment)
+
+            def run(ranks):
+                return subprocess.run([*start, "sh", "-c", ranks, program], capture_output=True, text=True,
+                                      timeout=120, env=environment)
+
+            done, refused = run(AS_RANK), run(WITHOUT_ADDRESS)
     except NoHosts as reason:
         skip(reason)
     expected = f"{2 * RANKS_PER_HOST} ranks: agree"
     if done.returncode != 0 or done.stdout.strip() != expected:
         sys.exit(f"expected {expected!r}, got {done.stdout!r} and {done.stderr!r}, status {done.returncode}")
+    if refused.returncode == 0 or "expected RONDO_COMM_ID=host:port" not in refused.stderr:
+        sys.exit(f"without RONDO_COMM_ID: status {refused.returncode}, {refused.stdout!r} and {refused.stderr!r}")
     print("rondo/mpi.h over two hosts: well")
 
 

@@ -259,14 +259,15 @@ TEST_P(Numbers, AllRanksAndRunsGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, Numbers,
-                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot),
+                         ::testing::Values(Algorithm::ring, Algorithm::direct, Algorithm::one_shot,
+                                           Algorithm::doubling),
                          [](const auto& info) { return test_name(info.param); });
 
-// ---- rank order: what auto, direct and one-shot promise, and a forced ring does not ----
+// ---- rank order: what auto, direct, one-shot and doubling promise, and a forced ring does not ----
 
 template <typename Body>
 void run_in_rank_order(int size, Body body) {
-  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::one_shot})
+  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::one_shot, Algorithm::doubling})
     run_ranks(
         size,
         [&](Communicator& comm) {

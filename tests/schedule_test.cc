@@ -1,4 +1,4 @@
-// Schedules in plain arrays, without a transport: rings of 1 to 16 ranks, trees of 1 to 33.
+// Schedules in plain arrays, without a transport: rings of 1 to 16 ranks, trees and doubling of 1 to 33.
 #include "src/schedule.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,9 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <set>
 
+#include "src/doubling_schedule.h"
 #include "src/tree_schedule.h"
 
 namespace rondo {
@@ -188,6 +190,39 @@ TEST(Tree, EntersEachPartyOnce) {
           entered += party_of(rank) == party_of(child) ? 0 : 1;
       EXPECT_EQ(entered, parties.size()) << "root " << root;
     }
+  }
+}
+
+// ---- doubling ----
+
+TEST(Doubling, GroupsAreAPowerOfTwoOfNeighbours) {
+  EXPECT_EQ(doubling_groups(alone(4)), (Parties{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(doubling_groups(alone(7)), (Parties{{0, 1}, {2, 3}, {4, 5}, {6}}));
+  EXPECT_EQ(doubling_groups({{0, 3}, {1, 2}, {4}}), (Parties{{0, 3, 1, 2}, {4}}));
+}
+
+// What the groups have after all rounds, each (whose input, for whom): nothing twice, and of what is for
+// themselves all.
+TEST(Doubling, BringsAllInputsToAllRanksOnce) {
+  for (int size = 1; size <= 33; ++size) {
+    const Parties groups = doubling_groups(alone(size));
+    const int count = static_cast<int>(groups.size());
+    std::vector<std::set<std::pair<int, int>>> has(groups.size());
+    for (int rank = 0; rank < size; ++rank)
+      for (int reader = 0; reader < size; ++reader)
+        has[static_cast<std::size_t>(group_of(groups, rank))].emplace(rank, reader);
+    for (int distance = 1; distance < count; distance *= 2) {
+      const auto before = has;
+      for (int group = 0; group < count; ++group)
+        for (const int source : held_before(groups, group ^ distance, distance))
+          for (const int reader : served_after(groups, group, distance)) {
+            EXPECT_EQ(before[static_cast<std::size_t>(group ^ distance)].count({source, reader}), 1u);
+            EXPECT_TRUE(has[static_cast<std::size_t>(group)].emplace(source, reader).second) << "twice";
+          }
+    }
+    for (int rank = 0; rank < size; ++rank)
+      for (int source = 0; source < size; ++source)
+        EXPECT_EQ(has[static_cast<std::size_t>(group_of(groups, rank))].count({source, rank}), 1u) << size;
   }
 }
 

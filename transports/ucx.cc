@@ -371,13 +371,7 @@ class UcxNetwork : public Network {
     stuck_ = true;
   }
 
-  bool turn_over() {
-    if (stuck_) return false;
-    constexpr int most_turns = 64;
-    int turns = 0;
-    while (turns < most_turns && ucx().ucp_worker_progress(worker_.get()) != 0) ++turns;
-    return turns > 0;
-  }
+  bool turn_over() { return !stuck_ && ucx().ucp_worker_progress(worker_.get()) != 0; }
 
   // Books the transfers that have ended, in the order of the stream.
   bool settle(Stream& stream) {

@@ -19,19 +19,23 @@ extern "C" {
 
 /* Collective over mpi_comm, an intracommunicator: rank r of it is rank r of *comm. MPI must be initialized,
  * and is used in this call alone. config may be null. Fails on every rank if it fails on one;
- * rondoSystemError without a text where MPI itself failed. */
+ * rondoSystemError without a text where MPI itself failed. Ranks on several hosts without RONDO_COMM_ID:
+ * rondoInvalidUsage at once, with a text on those that are not on rank 0's host. */
 static inline rondoResult_t rondoCommInitMPI(rondoComm_t* comm, MPI_Comm mpi_comm,
                                              const rondoConfig_t* config) {
   struct {
     rondoUniqueId id;
     int result;
   } offer = {{{0}}, rondoSuccess};
-  int rank = 0, size = 0;
+  int rank = 0, size = 0, mine = 0, worst = 0;
   if (MPI_Comm_rank(mpi_comm, &rank) != MPI_SUCCESS || MPI_Comm_size(mpi_comm, &size) != MPI_SUCCESS)
     return rondoSystemError;
   if (rank == 0) offer.result = (int)rondoGetUniqueId(&offer.id);
   if (MPI_Bcast(&offer, (int)sizeof offer, MPI_BYTE, 0, mpi_comm) != MPI_SUCCESS) return rondoSystemError;
   if (offer.result != (int)rondoSuccess) return (rondoResult_t)offer.result;
+  mine = (int)rondoCheckUniqueId(offer.id);
+  if (MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, mpi_comm) != MPI_SUCCESS) return rondoSystemError;
+  if (worst != (int)rondoSuccess) return (rondoResult_t)worst;
   return rondoCommInitRankConfig(comm, size, offer.id, rank, config);
 }
 

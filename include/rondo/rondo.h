@@ -98,8 +98,9 @@ typedef struct {
   int64_t
       timeout_ms; /* deadline of each call and of the start; 0: never; -1: RONDO_TIMEOUT, else 10 minutes */
   int strict;     /* 1: a byte's difference between ledger and formula fails the call; -1: RONDO_STRICT */
-  const char* algorithm; /* "auto", "ring", "direct", "one-shot", "tree"; null: RONDO_ALGO, else auto */
-  const char* name;      /* stands in messages; null: a number */
+  const char*
+      algorithm; /* "auto", "ring", "direct", "one-shot", "doubling", "tree"; null: RONDO_ALGO, else auto */
+  const char* name; /* stands in messages; null: a number */
 } rondoConfig_t;
 #define RONDO_CONFIG_INITIALIZER \
   { sizeof(rondoConfig_t), -1, -1, NULL, NULL }
@@ -116,6 +117,9 @@ RONDO_API const char* rondoGetLastError(rondoComm_t comm);
  * behind it: the ranks find one another when they call rondoCommInitRank. It is good on this host, or, where
  * RONDO_COMM_ID=host:port names an address of rank 0's host, on all hosts that reach it. */
 RONDO_API rondoResult_t rondoGetUniqueId(rondoUniqueId* id);
+/* Whether a rank in this process could use the id: rondoInvalidUsage where it is good on another host only.
+ */
+RONDO_API rondoResult_t rondoCheckUniqueId(rondoUniqueId id);
 /* Collective over nranks processes or threads of this host. Fails in time, naming the ranks, when one does
  * not come, when two claim one rank, or when they name different sizes. Waits for all ranks, inside a group
  * too: one thread makes several ranks with rondoCommInitAll. */
