@@ -42,6 +42,12 @@ struct CudaLibrary {
   decltype(&::cuStreamSynchronize) stream_synchronize;
   decltype(&::cuStreamWaitValue32) stream_wait_value_32;
   decltype(&::cuLaunchHostFunc) launch_host_func;
+  decltype(&::cuCtxGetDevice) ctx_get_device;
+  decltype(&::cuLaunchKernel) launch_kernel;
+  // Since CUDA 12: null before.
+  decltype(&::cuLibraryLoadData) library_load_data;
+  decltype(&::cuLibraryGetKernel) library_get_kernel;
+  bool has_libraries() const { return library_load_data != nullptr && library_get_kernel != nullptr; }
 };
 
 }  // namespace rondo
