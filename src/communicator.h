@@ -164,6 +164,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Of calls whose data may lie on devices (src/device_ways.cc).
   bool has_settled(PendingCall& head);
+  bool all_are_on_hosts(const PendingCall& head) const;
   bool goes_as_it_is(PendingCall& head);
   void publish_on_device(PendingCall& head);
   void publish_again(PendingCall& head);

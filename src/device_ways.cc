@@ -117,15 +117,21 @@ bool Communicator::has_settled(PendingCall& head) {
       publish_again(head);
     }
     if (far_ ? head.check && !head.check->step() : !have_met(head.sequence)) return false;
+    if (!far_ && all_are_on_hosts(head)) return true;
     head.error = mismatch(head);
     if (head.error || far_ || goes_as_it_is(head)) return true;
   }
 }
 
-// The ranks have met and agree on what they call. Each of them comes to the same answer here.
-bool Communicator::goes_as_it_is(PendingCall& head) {
+// The usual case: all make the same call, and nobody's data are on a device.
+bool Communicator::all_are_on_hosts(const PendingCall& head) const {
   const CallDescriptor& own = slot_of(rank_, head.sequence).descriptor;
-  if (!own.is_on_device() && alike(head.sequence, own)) return true;
+  return !own.is_on_device() && alike(head.sequence, own);
+}
+
+// The ranks have met and agree on what they call, with some data on devices. Each of them comes to the same
+// answer here.
+bool Communicator::goes_as_it_is(PendingCall& head) {
   const std::vector<int> on_host =
       ranks_that([&](int rank) { return !slot_of(rank, head.sequence).descriptor.is_on_device(); });
   if (head.where == Where::host) {

@@ -3,6 +3,7 @@
 // find it by LD_LIBRARY_PATH take it for a driver.
 #include <cuda.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -27,6 +28,7 @@ using rondo::test::StandInDevice;
 constexpr int device_count = 2;
 
 bool initialized = false;
+std::atomic<bool> loaded{false};  // the kernel's code: lazily, unless it was asked about
 
 // Never destroyed, like a driver. Made after the process was forked.
 StandInDevice& stand_in() {
@@ -345,11 +347,26 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
     return CUDA_SUCCESS;
   });
 }
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  return call_in_context([&] {
+    if (kernel != reinterpret_cast<CUkernel>(2)) return CUDA_ERROR_INVALID_HANDLE;
+    *function = reinterpret_cast<CUfunction>(3 + current()->device);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
+  return call_in_context([&] {
+    *value = 1;
+    loaded = true;
+    return CUDA_SUCCESS;
+  });
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                         unsigned, unsigned, CUstream stream, void** arguments, void**) {
   return call_on(stream, [&] {
-    if (function != reinterpret_cast<CUfunction>(2) || threads != 512)
-      rondo::fail(rondo::ErrorKind::device, "stand-in: not the kernel, or not its threads");
+    if (function != reinterpret_cast<CUfunction>(3 + current()->device) || threads != 512 || !loaded)
+      rondo::fail(rondo::ErrorKind::device,
+                  "stand-in: not the context's kernel, not its threads, or not loaded");
     const rondo::device::Job* job = nullptr;
     std::memcpy(&job, arguments[0], sizeof job);
     stand_in().do_job(stream, job, static_cast<int>(blocks));

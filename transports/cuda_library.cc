@@ -58,6 +58,8 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   };
   find_newer(cuda.library_load_data, RONDO_SYMBOL(cuLibraryLoadData));
   find_newer(cuda.library_get_kernel, RONDO_SYMBOL(cuLibraryGetKernel));
+  find_newer(cuda.kernel_get_function, RONDO_SYMBOL(cuKernelGetFunction));
+  find_newer(cuda.func_get_attribute, RONDO_SYMBOL(cuFuncGetAttribute));
   return whole ? std::optional(cuda) : std::nullopt;
 }
 

@@ -44,10 +44,15 @@ struct CudaLibrary {
   decltype(&::cuLaunchHostFunc) launch_host_func;
   decltype(&::cuCtxGetDevice) ctx_get_device;
   decltype(&::cuLaunchKernel) launch_kernel;
-  // Since CUDA 12: null before.
+  // For kernels, since CUDA 12: null before.
   decltype(&::cuLibraryLoadData) library_load_data;
   decltype(&::cuLibraryGetKernel) library_get_kernel;
-  bool has_libraries() const { return library_load_data != nullptr && library_get_kernel != nullptr; }
+  decltype(&::cuKernelGetFunction) kernel_get_function;
+  decltype(&::cuFuncGetAttribute) func_get_attribute;
+  bool has_libraries() const {
+    return library_load_data != nullptr && library_get_kernel != nullptr && kernel_get_function != nullptr &&
+           func_get_attribute != nullptr;
+  }
 };
 
 }  // namespace rondo
