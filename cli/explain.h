@@ -19,7 +19,7 @@ struct CollectiveQuestion {
   Algorithm draw;  // automatic: nobody asked for one
   int root;
   BufferKind buffers;
-  bool on_device;  // the buffers are copied to ones on the host, of the kind `buffers`, and back
+  bool on_device;  // copied to buffers of the kind `buffers`, and back, where the host carries the call out
   Settings settings;
 };
 

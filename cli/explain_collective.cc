@@ -130,7 +130,7 @@ class Story {
              {"type", name_of(question_.type)},
              {"buffer_bytes", call_.all_bytes()},
              {"buffers", question_.on_device ? "device" : name_of(question_.buffers)},
-             {"memory", name_of(question_.on_device ? Memory::device_staged : Memory::host)},
+             {"memory", name_of(memory_of(question_, call_))},
              {"picked", name_of(picked_)},
              {"because", reason(question_, picked_)},
              {"way", way_.name},
@@ -162,9 +162,9 @@ class Story {
     fmt::print("  S       {} bytes: {}\n", grouped(call_.all_bytes()), meaning_of_s(question_.kind));
     fmt::print("  picked  {}: {}\n", paint(name_of(picked_), Style::green, colour_),
                reason(question_, picked_));
-    if (question_.on_device)
-      fmt::print("  memory  {}: its stream copies inputs to memory of rondoMemAlloc, and outputs back\n",
-                 paint(name_of(Memory::device_staged), Style::green, colour_));
+    if (memory_of(question_, call_) == Memory::device_staged)
+      fmt::print("  memory  {}: its stream copies inputs to memory of rondoMemAlloc, and outputs back ({})\n",
+                 paint(name_of(Memory::device_staged), Style::green, colour_), why_staged(question_, call_));
     fmt::print("  way     {}: {}\n", paint(way_.name, Style::green, colour_), way_.reason);
     if (!way_.stores.empty()) fmt::print("  stores  {}\n", way_.stores);
     const std::string time =

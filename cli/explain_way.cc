@@ -141,8 +141,22 @@ Call describe(const CollectiveQuestion& question) {
   return call;
 }
 
+std::string why_staged(const CollectiveQuestion& question, const Call& call) {
+  return why_not_on_devices(call, question.ranks, question.settings);
+}
+
+Memory memory_of(const CollectiveQuestion& question, const Call& call) {
+  if (!question.on_device) return Memory::host;
+  return why_staged(question, call).empty() ? Memory::device : Memory::device_staged;
+}
+
 Way explain_way(const CollectiveQuestion& question, const Call& call) {
   const Settings& settings = question.settings;
+  if (memory_of(question, call) == Memory::device)
+    return {Algorithm::windows, "windows",
+            "device memory: each rank's stream reads and writes all ranks' buffers itself, where all lie on "
+            "devices that reach one another's memory; else host staging",
+            ""};
   switch (const Algorithm way = way_of(question, call)) {
     case Algorithm::slots:
       return {way, "slots",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/explain.h"
+#include "src/ledger.h"
 #include "src/tune_file.h"
 
 namespace rondo {
@@ -20,6 +21,10 @@ struct Way {
   std::string stores;  // how outputs are stored, and why; empty where that is not chosen
 };
 Way explain_way(const CollectiveQuestion& question, const Call& call);
+
+Memory memory_of(const CollectiveQuestion& question, const Call& call);
+// Why buffers on a device are staged, if they are.
+std::string why_staged(const CollectiveQuestion& question, const Call& call);
 
 struct ExpectedTime {
   std::optional<double> microseconds;

@@ -37,19 +37,18 @@ std::string size_text(std::uint64_t bytes) {
 
 Rows library_rows() {
   const dnnl_version_t* dnnl = dnnl_version();
-  return {
-      {"compiler", __VERSION__},
-      {"glibc", gnu_get_libc_version()},
-      {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
-      {"hwloc", hwloc_version()},
-      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
-      {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
-      {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
-                                    NLOHMANN_JSON_VERSION_PATCH)},
-      {"CLI11", CLI11_VERSION},
-      {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"},
-      {"CUDA", process_device() == nullptr ? "no driver here, or not built with it: host memory only"
-                                           : "a driver is here: calls on device memory go by host staging"}};
+  return {{"compiler", __VERSION__},
+          {"glibc", gnu_get_libc_version()},
+          {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)},
+          {"hwloc", hwloc_version()},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
+          {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                        NLOHMANN_JSON_VERSION_PATCH)},
+          {"CLI11", CLI11_VERSION},
+          {"UCX", ucx_version().empty() ? "not built with it: one host only" : ucx_version() + " or later"},
+          {"CUDA", process_device() == nullptr ? "no driver here, or not built with it: host memory only"
+                                               : "a driver is here"}};
 }
 
 Json machine_json() {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "perf/bench_memory.h"
 #include "perf/measure.h"
 #include "perf/options.h"
 #include "perf/output.h"
@@ -13,7 +14,7 @@
 namespace rondo {
 namespace {
 
-constexpr int exit_failure = 1, exit_usage = 2;
+constexpr int exit_failure = 1, exit_usage = 2, exit_skipped = 77;
 
 std::string footer(const std::string& name) {
   return fmt::format(
@@ -81,6 +82,12 @@ int perf_main(int argc, char** argv, const Collective& collective) {
   try {
     app.parse(argc, argv);
     sizes_of(options);
+    if (options.on_device) {
+      if (const std::string reason = why_no_device_memory(); !reason.empty()) {
+        fmt::print(stderr, "{}: skipped: --memory device: {}\n", name, reason);
+        return exit_skipped;
+      }
+    }
     const auto body = [&](Communicator& communicator) { run_rank(communicator, collective, options); };
     return run_world(name.c_str(), world_of(options), body);
   } catch (const CLI::Success& wish) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "perf/bench_memory.h"
 #include "perf/pattern.h"
 #include "perf/values.h"
 
@@ -59,15 +60,17 @@ class Bench {
         sizes_(collective.sizes(place_)),
         element_(size_of(which.type)),
         operator_(communicator, which.type, which.op),
-        receive_buffer_(receive_room(which.in_place), options.memory),
-        send_buffer_(which.in_place ? 0 : sizes_.send * element_, options.memory),
+        device_stream_(options.on_device ? std::make_unique<BenchStream>() : nullptr),
+        receive_memory_(receive_room(which.in_place), options.memory, device_stream_.get()),
+        send_memory_(which.in_place ? 0 : sizes_.send * element_, options.memory, device_stream_.get()),
         input_(input_pattern(communicator.rank())) {
     const std::size_t send_at = which.in_place ? sizes_.in_place->send_at : 0;
     const std::size_t receive_at = which.in_place ? sizes_.in_place->receive_at : 0;
-    send_ = (which.in_place ? receive_buffer_ : send_buffer_).data() + send_at * element_;
-    receive_ = receive_buffer_.data() + receive_at * element_;
-    arguments_ = {send_,
-                  receive_,
+    const BenchMemory& send_memory = which.in_place ? receive_memory_ : send_memory_;
+    send_ = send_memory.on_host() + send_at * element_;
+    receive_ = receive_memory_.on_host() + receive_at * element_;
+    arguments_ = {send_memory.data() + send_at * element_,
+                  receive_memory_.data() + receive_at * element_,
                   sizes_.count,
                   static_cast<rondoDataType_t>(which.type),
                   operator_.get(),
@@ -76,16 +79,22 @@ class Bench {
                   communicator.size(),
                   communicator.get(),
                   nullptr};
-    if (!options.blocking) arguments_.stream = stream_.emplace();
+    if (device_stream_)
+      arguments_.stream = static_cast<rondoStream_t>(device_stream_->get());
+    else if (!options.blocking)
+      arguments_.stream = stream_.emplace();
   }
 
   void fill() {
-    receive_buffer_.clear();
+    receive_memory_.clear_on_host();
     input_.write(send_, 0, sizes_.send);
+    receive_memory_.up();
+    send_memory_.up();
   }
 
-  // The owner writes to every cache line of its input.
+  // The owner writes to every cache line of its input. What is done on a GPU has no such lines.
   void touch() {
+    if (device_stream_) return;
     auto* word = reinterpret_cast<volatile unsigned char*>(send_);
     const std::size_t bytes = sizes_.send * element_;
     for (std::size_t i = 0; i < bytes; i += cache_line) word[i] = word[i];
@@ -96,10 +105,14 @@ class Bench {
     const auto start = Clock::now();
     for (int i = 0; i < calls; ++i) check(collective_.call(arguments_));
     if (stream_) stream_->synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count() / calls;
+    if (device_stream_) device_stream_->synchronize();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (device_stream_) need_no_error();
+    return seconds / calls;
   }
 
   std::uint64_t count_wrong() {
+    receive_memory_.down();
     std::uint64_t wrong = 0;
     for (const Expected& part : collective_.expected(place_))
       wrong +=
@@ -109,6 +122,13 @@ class Bench {
 
  private:
   static constexpr std::size_t cache_line = 64;
+
+  // Calls on a device's stream tell nobody else.
+  void need_no_error() const {
+    rondoResult_t error = rondoSuccess;
+    check(rondoCommGetAsyncError(arguments_.comm, &error));
+    check(error);
+  }
 
   std::size_t receive_room(bool in_place) const {
     return (in_place ? std::max(sizes_.send, sizes_.receive) : sizes_.receive) * element_;
@@ -131,11 +151,12 @@ class Bench {
   Sizes sizes_;
   std::size_t element_;
   Operator operator_;
-  Buffer receive_buffer_, send_buffer_;
+  std::unique_ptr<BenchStream> device_stream_;  // of buffers in a device's memory; else null
+  BenchMemory receive_memory_, send_memory_;
   Pattern input_;
   std::map<int, Pattern> expected_;  // by source
   std::optional<Stream> stream_;
-  std::byte *send_ = nullptr, *receive_ = nullptr;
+  std::byte *send_ = nullptr, *receive_ = nullptr;  // on the host
   CallArguments arguments_{};
 };
 

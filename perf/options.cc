@@ -86,12 +86,13 @@ void add_types(CLI::App& app, PerfOptions& options, const Collective& collective
   if (collective.rooted) app.add_option("-r,--root", options.root, "The root")->check(CLI::NonNegativeNumber);
 }
 
-constexpr const char* memory_kinds = "malloc or rondo (rondoMemAlloc)";
+constexpr const char* memory_kinds = "malloc, rondo (rondoMemAlloc) or device (a GPU's)";
 
-BufferKind parse_memory(const std::string& text) {
-  for (const BufferKind kind : {BufferKind::malloc, BufferKind::rondo})
-    if (text == name_of(kind)) return kind;
-  fail(ErrorKind::invalid_argument, "--memory {}: expected {}", text, memory_kinds);
+void take_memory(PerfOptions& options, const std::string& text) {
+  options.on_device = text == "device";
+  options.memory = text == name_of(BufferKind::rondo) ? BufferKind::rondo : BufferKind::malloc;
+  if (text != options.memory_name())
+    fail(ErrorKind::invalid_argument, "--memory {}: expected {}", text, memory_kinds);
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& col
   add_calls(app, options);
   add_types(app, options, collective);
   app.add_option_function<std::string>(
-         "--memory", [&options](const std::string& text) { options.memory = parse_memory(text); },
+         "--memory", [&options](const std::string& text) { take_memory(options, text); },
          std::string("Where buffers come from: ") + memory_kinds)
       ->type_name("KIND");
   app.add_flag("!--out-of-place-only", options.in_place, "Leave out the measurement in place");

@@ -29,10 +29,12 @@ struct PerfOptions {
   int root = 0;
   bool blocking = true, clean = false, in_place = true;
   BufferKind memory = BufferKind::malloc;
+  bool on_device = false;  // the buffers lie in a device's memory instead
   std::string algorithm = "auto";
   std::string json;  // a file, "-", or nothing
   double timeout = -1;
 
+  const char* memory_name() const { return on_device ? "device" : name_of(memory); }
   bool text() const { return json != "-"; }
 };
 

@@ -53,7 +53,7 @@ PerfOutput::PerfOutput(const Collective& collective, const PerfOptions& options,
 
 void PerfOutput::print_head() const {
   fmt::print("# rondo {}.{}.{} {}_perf: {} ranks, {} memory, {} inputs, algorithm {}\n", RONDO_MAJOR,
-             RONDO_MINOR, RONDO_PATCH, collective_.name, ranks_, name_of(options_.memory),
+             RONDO_MINOR, RONDO_PATCH, collective_.name, ranks_, options_.memory_name(),
              options_.clean ? "clean" : "rewritten", options_.algorithm);
   fmt::print("# time: the slowest rank's, median; sent: payload bytes of the rank that sends most\n#\n");
   const std::string side =
@@ -134,7 +134,7 @@ void PerfOutput::finish() {
   write_json(options_.json, {{"program", fmt::format("{}_perf", collective_.name)},
                              {"version", fmt::format("{}.{}.{}", RONDO_MAJOR, RONDO_MINOR, RONDO_PATCH)},
                              {"ranks", ranks_},
-                             {"memory", name_of(options_.memory)},
+                             {"memory", options_.memory_name()},
                              {"inputs", options_.clean ? "clean" : "dirty"},
                              {"algorithm", options_.algorithm},
                              {"calls_in_an_iteration", options_.calls},

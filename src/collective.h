@@ -113,6 +113,9 @@ using WindowsOfRanks = std::function<const CallWindows&(int rank)>;
 bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows);
 bool all_in_windows(CallKind kind, int root, int size, const WindowsOfRanks& windows);
 
+// Why no call like this one can go so where buffers lie on devices, as far as all ranks know; empty: it may.
+std::string why_not_on_devices(const Call& call, int ranks, const Settings& settings);
+
 // A peer's buffers in this process, from their first byte on, and what keeps them there.
 struct PeerBuffers {
   std::byte* input = nullptr;

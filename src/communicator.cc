@@ -82,9 +82,15 @@ Communicator::~Communicator() {
   if (membership_.network) stop_listening(*this);
   if (fork_generation() == generation_)
     leave_quietly();
-  else  // The connections are the parent's: a child that closed them would disturb it.
-      [[maybe_unused]]
-    const Network* parents = membership_.network.release();
+  else
+    leave_to_the_parent();
+}
+
+// Connections and devices are the parent's: a child that closed them would disturb it.
+void Communicator::leave_to_the_parent() {
+  [[maybe_unused]] const Network* network = membership_.network.release();
+  [[maybe_unused]] const auto* memories =
+      std::make_unique<std::shared_ptr<DeviceMemories>>(std::move(device_memories_)).release();
 }
 
 void Communicator::leave_quietly() {
@@ -98,6 +104,7 @@ void Communicator::leave_quietly() {
 void Communicator::leave() {
   own_lines().left.store(1, std::memory_order_seq_cst);
   ring_neighbours();
+  close_devices();
   if (!far_) return;
   {
     const Lock lock(mutex_);
@@ -217,8 +224,7 @@ bool Communicator::step(PendingCall& head) {
   }
   if (!head.collective) {
     if (head.sequence != 0) {
-      if (far_ ? head.check && !head.check->step() : !have_met(head.sequence)) return false;
-      head.error = mismatch(head);
+      if (!has_settled(head)) return false;
       if (head.error) return true;
     }
     head.collective = make(head);
@@ -229,7 +235,8 @@ bool Communicator::step(PendingCall& head) {
 }
 
 bool Communicator::step_collective(const PendingCall& head) const {
-  if (head.algorithm != Algorithm::windows) return head.collective->step();
+  if (head.algorithm != Algorithm::windows || head.where != PendingCall::Where::host)
+    return head.collective->step();
   const Moving moving(*membership_.segment, local_rank_);
   return moving.allowed() && head.collective->step();
 }
@@ -241,6 +248,7 @@ void Communicator::activate(PendingCall& head) {
   // Messages concern two ranks only: the others know nothing of them.
   if (head.call.kind == CallKind::messages) return;
   head.sequence = ++sequence_;
+  if (head.on_device && head.on_device->buffers() != nullptr) head.where = PendingCall::Where::device;
   if (far_)
     begin_between_hosts(head);
   else
@@ -255,6 +263,14 @@ void Communicator::begin_between_hosts(PendingCall& head) {
 }
 
 void Communicator::publish(PendingCall& head) {
+  if (head.where == PendingCall::Where::host)
+    publish_host(head);
+  else
+    publish_on_device(head);
+  wake_sleepers();
+}
+
+void Communicator::publish_host(PendingCall& head) {
   head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   std::size_t protocol_bytes = 0;
   if (head.algorithm == Algorithm::slots) {
@@ -264,7 +280,6 @@ void Communicator::publish(PendingCall& head) {
   }
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
   publish_slot(head.sequence, protocol_bytes);
-  wake_sleepers();
 }
 
 // Returns the bytes of what the others are told of this rank's buffers.
@@ -365,6 +380,7 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
                ? make_message_barrier(place_)
                : make_collective(head.call, head.algorithm, place_, membership_.hosts);
   }
+  if (head.where != PendingCall::Where::host) return make_on_devices(head);
   if (head.sequence == 0) head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
   const Ways possible{
       tells_of_buffers(head) && all_in_windows(head.call, size_, windows_of_ranks(head.sequence)),
@@ -469,7 +485,8 @@ std::optional<std::string> Communicator::difference_of(const PendingCall& head) 
   if (head.check) return difference(head.check->descriptors());
   if (far_ || alike(head.sequence, slot_of(rank_, head.sequence).descriptor)) return std::nullopt;
   std::vector<CallDescriptor> descriptors;
-  for (int rank = 0; rank < size_; ++rank) descriptors.push_back(slot_of(rank, head.sequence).descriptor);
+  for (int rank = 0; rank < size_; ++rank)
+    descriptors.push_back(slot_of(rank, head.sequence).descriptor.unmarked());
   return difference(descriptors);
 }
 
@@ -479,6 +496,7 @@ void Communicator::finish(PendingCall& head) {
     ledger_.book_refused(moved);
   else
     ledger_.book(head.scope, head.call.sizes(), head.algorithm, moved,
+                 head.where == PendingCall::Where::host ? Memory::host : Memory::device,
                  head.on_device ? head.on_device->copied() : CopiedBytes{});
   moved.clear();
   if (head.sequence != 0) own_lines().completed.store(head.sequence, std::memory_order_release);
@@ -532,7 +550,7 @@ void Communicator::break_off(const Error& error, std::string call) {
 void Communicator::fail_pending(const Error& error) {
   if (membership_.network)
     membership_.network->abandon();
-  else if (!wait_for_moving(*membership_.segment, membership_.peers))
+  else if (!wait_for_moving(*membership_.segment, rank_, membership_.peers))
     logger().warn("{}: a peer may still store to this rank's buffers", prefix());
   while (!pending_.empty()) {
     const std::shared_ptr<PendingCall> head = pending_.front();
@@ -560,12 +578,6 @@ void Communicator::write_failure(int rank, const Error& error) {
   ring_neighbours();
 }
 
-void Communicator::tell_host_staging() {
-  if (std::exchange(host_staging_told_, true)) return;
-  logger().log(rank_ == 0 ? spdlog::level::warn : spdlog::level::info,
-               "{}: calls on device memory go by host staging: copied to the host and back", prefix());
-}
-
 void Communicator::abort() {
   need_own_process();
   give_up(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)), "");
@@ -589,7 +601,8 @@ void Communicator::check_health() {
   const std::shared_ptr<PendingCall> head = pending_.front();
   if (!head->active && !head->on_device) return;
   try {
-    if (!head->active) return head->on_device->check();
+    if (head->on_device) head->on_device->check();
+    if (!head->active) return;
     if (far_ && !head->roll_called &&
         head->deadline.left(roll_time) < std::min(roll_time, head->timeout / 2)) {
       head->roll_called = true;

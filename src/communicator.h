@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "src/bootstrap.h"
 #include "src/check_round.h"
@@ -35,6 +36,16 @@ struct PendingCall {
 
   // From here on the communicator's own.
   bool active = false;
+  // How far the ranks are in finding out where the data lie. On windows of devices two calls, as they count
+  // them, make one.
+  enum class Where {
+    host,             // in host memory, as this rank sees it
+    device,           // the ranks tell one another where on devices
+    device_unmapped,  // this rank maps the others' memory
+    device_mapped,    // the ranks tell one another whether they have
+    device_to_host,   // not all of them can: the data are on their way to the host
+  };
+  Where where = Where::host;
   std::uint64_t sequence = 0;  // number among the communicator's collectives; 0: not one
   Deadline deadline = Deadline::never();
   Algorithm algorithm = Algorithm::automatic;
@@ -90,8 +101,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // The first error among calls on a device's streams that left the communicator whole, once: nobody else
   // tells of it.
   std::optional<Error> take_refusal();
-  // Logs, once, that calls on a device's memory go by the host.
-  void tell_host_staging();
+  // Why no call like this can go on windows of devices; empty: it may.
+  std::string why_not_on_devices(const Call& call) const;
+  std::shared_ptr<DeviceMemories> device_memories(Device& device);
+  // Logs, once for each reason, that calls on a device's memory go by the host.
+  void tell_host_staging(const std::string& why);
   // Throws in a forked child: the communicator is its parent's.
   void need_own_process() const;
 
@@ -125,6 +139,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool step_collective(const PendingCall& head) const;
   void activate(PendingCall& head);
   void publish(PendingCall& head);
+  void publish_host(PendingCall& head);
   void begin_between_hosts(PendingCall& head);
   void publish_slot(std::uint64_t sequence, std::size_t protocol_bytes);
   void wake_sleepers() const;
@@ -146,6 +161,20 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
                         std::shared_ptr<const MappedWindow>& window) const;
   std::optional<Error> mismatch(const PendingCall& head) const;
   std::optional<std::string> difference_of(const PendingCall& head) const;
+
+  // Of calls whose data may lie on devices (src/device_ways.cc).
+  bool has_settled(PendingCall& head);
+  bool all_are_on_hosts(const PendingCall& head) const;
+  bool goes_as_it_is(PendingCall& head);
+  void publish_on_device(PendingCall& head);
+  void publish_again(PendingCall& head);
+  void fall_back(PendingCall& head, const std::string& why);
+  void map_devices(PendingCall& head);
+  void close_devices();
+  CallDevicePlaces& device_places_at(int rank, std::uint64_t sequence) const;
+  std::vector<int> ranks_that(const std::function<bool(int)>& is_so) const;
+  std::unique_ptr<Collective> make_on_devices(PendingCall& head);
+
   void finish(PendingCall& head);
   void end(PendingCall& head, std::optional<Error> error);
   bool failure_told();
@@ -171,6 +200,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string prefix() const;
   Error out_of_memory() const;
   void leave_quietly();
+  void leave_to_the_parent();
 
   // Of plain calls (src/plain_calls.cc).
   struct PlainWay;
@@ -198,10 +228,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Ledger ledger_;
   std::uint64_t sequence_;                // number of the last collective
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
-  bool host_staging_told_ = false;
-  bool plain_at_once_;              // whether plain calls may go without queue and memory
-  std::unique_ptr<FarRanks> far_;   // null: all ranks are on this host
-  std::vector<PeerBuffers> peers_;  // of the plain call under way
+  // With those of devices: null until a call has a buffer there.
+  std::shared_ptr<DeviceMemories> device_memories_;
+  std::atomic<bool> devices_refused_{false};  // one could not map another's memory
+  std::mutex told_mutex_;
+  std::set<std::string> host_staging_told_;  // the reasons
+  bool plain_at_once_;                       // whether plain calls may go without queue and memory
+  std::unique_ptr<FarRanks> far_;            // null: all ranks are on this host
+  std::vector<PeerBuffers> peers_;           // of the plain call under way
   WindowScratch scratch_;
 
   mutable std::mutex mutex_;

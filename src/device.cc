@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "src/device_health.h"
+#include "src/errands.h"
 
 namespace rondo {
 namespace {
@@ -30,7 +31,9 @@ Device* process_device() {
 void use_device(Device* other) {
   Device* const before = in_use.exchange(other, std::memory_order_relaxed);
   looked.store(true, std::memory_order_release);
-  if (before != nullptr) stop_watching(*before);
+  if (before == nullptr) return;
+  stop_watching(*before);
+  finish_errands();
 }
 
 }  // namespace rondo

@@ -14,6 +14,10 @@
 
 namespace rondo {
 
+namespace device {
+struct Job;
+}
+
 // A stream by the device's own name: a cudaStream_t. Null: the device's default stream.
 using DeviceStream = void*;
 
@@ -46,10 +50,11 @@ class Device {
   // ---- memory of other processes ----
   // Nothing: the allocation is of a kind that cannot be told to others.
   virtual std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) = 0;
-  // The base of the allocation, at an address of this process; to be closed before its owner frees it. A
-  // process cannot open what is its own.
-  virtual std::byte* open(const DeviceMemoryHandle& handle) = 0;
-  virtual void close(std::byte* base) = 0;
+  // The base of the allocation, at an address of this process, for work on streams of the same device as
+  // `stream`; to be closed before its owner frees it. A process cannot open what is its own. Both may wait as
+  // check() may.
+  virtual std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) = 0;
+  virtual void close(DeviceStream stream, std::byte* base) = 0;
 
   // ---- streams: none of these waits, but the last two ----
   // Whose default stream it is, as the calling thread stands; null: it is no default stream.
@@ -63,10 +68,16 @@ class Device {
   virtual void pin(DeviceStream stream, std::span<std::byte> memory) = 0;
   virtual void unpin(DeviceStream stream, std::byte* memory) = 0;
   // Where kernels find pinned memory.
-  virtual std::byte* address_of_pinned(const std::byte* memory) const = 0;
+  virtual std::byte* address_of_pinned(DeviceStream stream, const std::byte* memory) const = 0;
   // Between memories of any kind.
   virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) = 0;
+  // Whether jobs on the stream may name this process's memory there. False where the device starts no
+  // kernels.
+  virtual bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const = 0;
+  // Does the job (kernels/device/job.h), which is read when the stream comes to it. `job`, and what it points
+  // to, are addresses as kernels have them. `blocks`: at most device::most_job_blocks.
+  virtual void do_job(DeviceStream stream, const device::Job* job, int blocks) = 0;
   // `body` runs on a thread of the device's when the stream comes to it. It may not wait for other streams,
   // nor use the device. It never runs once the device has failed.
   virtual void call_host(DeviceStream stream, std::function<void()> body) = 0;

@@ -50,6 +50,7 @@ std::optional<std::string> complaint(const std::vector<Report>& reports) {
 
 DeviceControl::DeviceControl(Device& device, DeviceStream stream, int size)
     : device_(device),
+      stream_(stream),
       size_(static_cast<std::size_t>(size)),
       block_(take_pinned_block(device, stream, (2 + 2 * size_) * sizeof(std::uint64_t))),
       taken_(2 * size_) {
@@ -64,7 +65,7 @@ DeviceControl::Addresses DeviceControl::at(std::uint64_t* begin) const {
 
 DeviceControl::Addresses DeviceControl::on_device() const {
   return at(reinterpret_cast<std::uint64_t*>(
-      device_.address_of_pinned(reinterpret_cast<const std::byte*>(words()))));
+      device_.address_of_pinned(stream_, reinterpret_cast<const std::byte*>(words()))));
 }
 
 void DeviceControl::abort() { __atomic_store_n(at(words()).abort, 1, __ATOMIC_RELEASE); }
@@ -121,7 +122,7 @@ void DeviceExchange::open(const std::vector<Card>& cards) {
 std::unique_ptr<DeviceExchange> DeviceExchange::make(Device& device, DeviceStream stream,
                                                      Communicator& communicator, std::size_t bytes,
                                                      std::string& why_not) {
-  std::unique_ptr<DeviceExchange> made(new DeviceExchange(device));
+  std::unique_ptr<DeviceExchange> made(new DeviceExchange(device, stream));
   Card mine{this_process(), {}};
   const Report allocated = attempt([&] { mine.memory = made->allocate(stream, bytes); });
   std::optional<std::string> refused = complaint(gather(communicator, allocated));

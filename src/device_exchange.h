@@ -18,6 +18,7 @@ namespace rondo {
 // Host memory that this rank's kernels read and write too, where the device has it. All zero at first.
 class DeviceControl {
  public:
+  // The stream lives as long.
   DeviceControl(Device& device, DeviceStream stream, int size);
   // No kernel uses it any more: it is used again.
   ~DeviceControl();
@@ -43,6 +44,7 @@ class DeviceControl {
   Addresses at(std::uint64_t* begin) const;
 
   Device& device_;
+  DeviceStream stream_;
   std::size_t size_;
   std::unique_ptr<PinnedBlock> block_;
   std::vector<std::uint64_t> taken_;  // of what was moved to ranks, then from them
@@ -67,7 +69,8 @@ class DeviceExchange {
   const std::vector<std::byte*>& memories() const { return memories_; }
 
  private:
-  explicit DeviceExchange(Device& device) : device_(device), peers_(std::in_place, device) {}
+  DeviceExchange(Device& device, DeviceStream stream)
+      : device_(device), peers_(std::in_place, device, device.companion_of(stream)) {}
 
   // What a rank tells the others of its memory.
   struct Card {

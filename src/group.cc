@@ -90,9 +90,10 @@ void group_end() {
       if (started.blocking) blocking.push_back(std::move(started.blocking));
       if (started.on_device) on_device.push_back(std::move(started.on_device));
     });
-  // Calls of several ranks of this process may stand on one stream, which is to wait for none of them before
-  // it has taken all inputs.
-  for (const auto& call : on_device) attempt([&] { call->put_copies_up(); });
+  // Calls of several ranks of this process may stand on one stream: before it waits for the others of one it
+  // is to have come to all, and before it waits for the end of one to have done its part of all.
+  for (const auto& call : on_device) attempt([&] { call->put_move(); });
+  for (const auto& call : on_device) attempt([&] { call->put_departure(); });
   if (!blocking.empty()) attempt([&] { wait_for_all(blocking); });
   if (refused) throw Error(*refused);
 }
@@ -105,7 +106,10 @@ void submit(const std::shared_ptr<Communicator>& communicator, Call call, const 
     batch.stream.context = found->context_of(stream.device);
   if (group().depth > 0) return add(std::move(batch));
   const Started started = start(std::move(batch));
-  if (started.on_device) started.on_device->put_copies_up();
+  if (started.on_device) {
+    started.on_device->put_move();
+    started.on_device->put_departure();
+  }
   if (started.blocking) wait_for(*started.blocking);
 }
 

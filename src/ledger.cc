@@ -235,6 +235,8 @@ const char* name_of(Memory memory) {
       return "host";
     case Memory::device_staged:
       return "device, host staging";
+    case Memory::device:
+      return "device";
   }
   return "?";
 }
@@ -266,12 +268,12 @@ const std::string& Ledger::scope() const {
 }
 
 void Ledger::book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved,
-                  const CopiedBytes& copied) {
+                  Memory memory, const CopiedBytes& copied) {
   expected_.assign(static_cast<std::size_t>(size_), 0);
   expected_fetched_.assign(static_cast<std::size_t>(size_), 0);
   add_expected_payload(call, algorithm, rank_, size_, order_, expected_);
   add_expected_fetched(call, algorithm, rank_, size_, expected_fetched_);
-  const Memory memory = copied == CopiedBytes{} ? Memory::host : Memory::device_staged;
+  if (copied != CopiedBytes{}) memory = Memory::device_staged;
   LedgerRow& row = row_of(scope, call.kind, algorithm, memory)->second;
   ++row.calls;
   row.copied += copied;

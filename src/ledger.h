@@ -31,8 +31,9 @@ struct Order {
   const Hosts* hosts;  // null: all are on one
 };
 
-// Where a call's buffers lay: in host memory, or some of them in a device's, copied to the host and back.
-enum class Memory { host, device_staged };
+// Where a call's buffers lay: in host memory; or some of them in a device's, copied to the host and back; or
+// all ranks' in devices', whose streams have moved what was moved.
+enum class Memory { host, device_staged, device };
 const char* name_of(Memory memory);
 
 struct LedgerKey {
@@ -77,9 +78,10 @@ class Ledger {
   const std::string& scope() const;
 
   // To be called with the mutex held. Books the bytes of one finished call. In strict mode throws when
-  // payload or padding differ by a byte from the formula.
+  // payload or padding differ by a byte from the formula. What was copied to a device or from one makes host
+  // memory a staged device's.
   void book(const std::string& scope, const CallSizes& call, Algorithm algorithm, const Traffic& moved,
-            const CopiedBytes& copied = {});
+            Memory memory = Memory::host, const CopiedBytes& copied = {});
   // A call that was refused has moved control lines, which stand in the total and in no row. A small call's
   // input stood beside them, and nobody took it: it is no payload.
   void book_refused(const Traffic& moved);

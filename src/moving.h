@@ -1,5 +1,6 @@
-// While a rank moves its part of a call on windows it stores to its peers' memory. A rank whose call has
-// failed gives its buffers back to its caller: it must not while a peer still stores there.
+// While a rank, or a device's stream for it, moves its part of a call on windows it stores to its peers'
+// memory. A rank whose call has failed gives its buffers back to its caller: it must not while a peer still
+// stores there.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,7 @@
 
 namespace rondo {
 
-// In this rank's lines, for as long as it lives: this rank touches its peers' windows.
+// In this rank's lines, for as long as it lives: this rank touches its peers' buffers.
 class Moving {
  public:
   Moving(const Segment& segment, int rank) : segment_(segment), mark_(segment.rank(rank).moving) {
@@ -36,8 +37,8 @@ class Moving {
 // A peer that was stopped in the middle of its part would never be through.
 inline constexpr std::chrono::milliseconds most_wait_for_moving{1000};
 
-// After a failure has been told: waits until no peer touches this rank's windows. peers: by rank, null for
-// one that cannot be watched. False when one still does after most_wait_for_moving.
-bool wait_for_moving(const Segment& segment, std::span<const std::shared_ptr<PeerProcess>> peers);
+// After a failure has been told to rank `self`: waits until no peer touches its buffers. peers: by rank, null
+// for one that cannot be watched. False when one still does after most_wait_for_moving.
+bool wait_for_moving(const Segment& segment, int self, std::span<const std::shared_ptr<PeerProcess>> peers);
 
 }  // namespace rondo

@@ -62,7 +62,7 @@ void ToldAllocations::drop_some_that_are_gone() {
 
 OpenAllocation::~OpenAllocation() {
   try {
-    device_.close(base_);
+    device_.close(stream_, base_);
   } catch (const Error& error) {
     logger().info("closing a peer's device memory: {}", error.what());
   }
@@ -75,7 +75,8 @@ std::shared_ptr<const OpenAllocation> PeerAllocations::open(const ProcessIdentit
   close_what_is_unused();
   if (const auto known = peer.open.find(reference.number); known != peer.open.end()) return known->second;
   if (peer.open.size() >= most_open) let_go(peer);
-  auto opened = std::make_shared<const OpenAllocation>(device_, device_.open(reference.handle));
+  auto opened =
+      std::make_shared<const OpenAllocation>(device_, stream_, device_.open(stream_, reference.handle));
   peer.open.emplace(reference.number, opened);
   return opened;
 }

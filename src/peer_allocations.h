@@ -27,6 +27,15 @@ struct DeviceReference {
   DeviceMemoryHandle handle;
 };
 
+// Where a call's buffers that peers touch lie in a device's memory.
+struct DeviceBuffer {
+  DeviceReference memory;
+  std::uint64_t layout;  // hash of how its pieces lie, seen from the first byte
+};
+struct CallDeviceBuffers {
+  DeviceBuffer input, output;
+};
+
 // This process's side. Safe from any thread.
 class ToldAllocations {
  public:
@@ -57,7 +66,8 @@ class ToldAllocations {
 // An allocation of another process that is open here, for as long as it is held.
 class OpenAllocation {
  public:
-  OpenAllocation(Device& device, std::byte* base) : device_(device), base_(base) {}
+  OpenAllocation(Device& device, DeviceStream stream, std::byte* base)
+      : device_(device), stream_(stream), base_(base) {}
   ~OpenAllocation();
   OpenAllocation(const OpenAllocation&) = delete;
   OpenAllocation& operator=(const OpenAllocation&) = delete;
@@ -65,14 +75,17 @@ class OpenAllocation {
 
  private:
   Device& device_;
+  DeviceStream stream_;
   std::byte* base_;
 };
 
-// The other side, of one communicator. Used by one thread at a time. A call holds what it uses until its
-// stream is through with it; nothing is closed before, nor by the device's own threads, which may not.
+// The other side, of one communicator, for work on streams of one device. Used by one thread at a time. A
+// call holds what it uses until its stream is through with it; nothing is closed before, nor by the device's
+// own threads, which may not.
 class PeerAllocations {
  public:
-  explicit PeerAllocations(Device& device) : device_(device) {}
+  // `stream`: one of that device, for as long as anything is open.
+  PeerAllocations(Device& device, DeviceStream stream) : device_(device), stream_(stream) {}
 
   // Opened once, and kept until the owner has freed something, or too many of its are open. `owner` is
   // another process of this host. Throws device where it cannot be opened.
@@ -93,8 +106,17 @@ class PeerAllocations {
   void close_what_is_unused();
 
   Device& device_;
+  DeviceStream stream_;
   std::vector<Peer> peers_;
   std::vector<std::shared_ptr<const OpenAllocation>> let_go_;  // closed once no call holds them
+};
+
+// Both sides, of one communicator.
+struct DeviceMemories {
+  explicit DeviceMemories(Device& device) : told(device) {}
+
+  ToldAllocations told;
+  std::map<DeviceStream, PeerAllocations> opened;  // by each device's companion stream; for errands alone
 };
 
 }  // namespace rondo

@@ -13,6 +13,7 @@
 
 #include "src/doorbell.h"
 #include "src/fd.h"
+#include "src/peer_allocations.h"
 #include "src/window.h"
 
 namespace rondo {
@@ -24,6 +25,21 @@ struct CallDescriptor {
   std::uint64_t scalar;  // bits of a pre-multiplied sum's factor
   std::int32_t root;
   std::uint8_t kind, type, op, members;
+
+  // Beside the kind: the rank's buffers lie on a device, and so do still its data. Where that differs between
+  // ranks, or its device cannot do the call, all make it again, on the host: src/device_ways.cc.
+  static constexpr std::uint8_t on_device = 0x80;
+  bool is_on_device() const { return (kind & on_device) != 0; }
+  CallDescriptor marked() const {
+    CallDescriptor other = *this;
+    other.kind |= on_device;
+    return other;
+  }
+  CallDescriptor unmarked() const {
+    CallDescriptor other = *this;
+    other.kind &= static_cast<std::uint8_t>(~on_device);
+    return other;
+  }
 
   friend bool operator==(const CallDescriptor&, const CallDescriptor&) = default;
 };
@@ -53,6 +69,13 @@ struct CallPlaces {
   }
 };
 
+// The same for buffers on devices, in two calls, as the ranks count them: first where they lie, then whether
+// the rank has mapped all of them.
+struct CallDevicePlaces {
+  CallDeviceBuffers buffers;
+  std::uint64_t mapped;
+};
+
 // The input of a call that fits here travels beside its descriptor.
 inline constexpr std::size_t slot_bytes = 4096;
 
@@ -70,7 +93,9 @@ struct alignas(64) CallSlot {
   std::byte* input(std::size_t bytes) { return bytes <= sizeof few ? few : data; }
 };
 static_assert(sizeof(CallSlot) == 64 + slot_bytes);
-static_assert(sizeof(CallPlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);  // it stands there instead
+// What stands there instead.
+static_assert(sizeof(CallPlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);
+static_assert(sizeof(CallDevicePlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);
 
 struct RankLines {
   Doorbell bell;
@@ -82,7 +107,7 @@ struct RankLines {
   alignas(64) std::atomic<std::uint64_t> filled;
   alignas(64) std::atomic<std::uint64_t> reduced;
   alignas(64) std::atomic<std::uint64_t> finished;
-  alignas(64) std::atomic<std::uint32_t> moving;  // 1: this rank touches its peers' windows (moving.h)
+  alignas(64) std::atomic<std::uint32_t> moving;  // 1: this rank touches its peers' buffers (moving.h)
 };
 
 // Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2], and the last

@@ -104,6 +104,9 @@ constexpr Variable all_variables[] = {
     {"RONDO_CHECK", "ranks of several hosts compare their calls",
      [](Settings& s, const char* name, const std::string& value) { s.check = flag(name, value); },
      [](const Settings& s) { return std::string(s.check ? "1" : "0"); }, nullptr},
+    {"RONDO_DEVICE_STAGING", "calls on device memory go by the host",
+     [](Settings& s, const char* name, const std::string& value) { s.device_staging = flag(name, value); },
+     [](const Settings& s) { return std::string(s.device_staging ? "1" : "0"); }, nullptr},
     {"RONDO_NET_DEVICES", "UCX's network devices",
      [](Settings& s, const char* name, const std::string& value) {
        s.net_devices = device_list(name, value);

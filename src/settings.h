@@ -42,9 +42,10 @@ struct Settings {
   std::size_t staged_streaming_above = this_machine().l3_bytes / 2;
   std::chrono::milliseconds timeout{10 * 60 * 1000};  // RONDO_TIMEOUT, in seconds; 0: never
   bool strict = false;                                // RONDO_STRICT
-  bool check = false;          // RONDO_CHECK: ranks of several hosts compare their calls before a byte moves
-  std::string net_devices;     // RONDO_NET_DEVICES: of UCX, "a,b"; empty: all
-  std::string debug = "warn";  // RONDO_DEBUG
+  bool check = false;           // RONDO_CHECK: ranks of several hosts compare their calls before a byte moves
+  bool device_staging = false;  // RONDO_DEVICE_STAGING: calls on device memory go by the host
+  std::string net_devices;      // RONDO_NET_DEVICES: of UCX, "a,b"; empty: all
+  std::string debug = "warn";   // RONDO_DEBUG
 
   std::map<std::string, Origin> origins;  // by variable, of those that are not standard
   std::string tune_file;                  // that RONDO_TUNE_FILE or the user's folders name, if it is there

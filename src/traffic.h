@@ -30,6 +30,14 @@ struct Traffic {
     std::fill(fetched.begin(), fetched.end(), 0);
     for (ByteCounts& counts : sent) std::fill(counts.begin(), counts.end(), 0);
   }
+  // What was moved for a call that is made again.
+  void forget_payload() {
+    std::fill(fetched.begin(), fetched.end(), 0);
+    for (const ByteClass one : {ByteClass::payload, ByteClass::padding}) {
+      ByteCounts& counts = sent[static_cast<std::size_t>(one)];
+      std::fill(counts.begin(), counts.end(), 0);
+    }
+  }
   Traffic& operator+=(const Traffic& other) {
     for (std::size_t peer = 0; peer < fetched.size(); ++peer) fetched[peer] += other.fetched[peer];
     for (std::size_t c = 0; c < sent.size(); ++c)

@@ -6,37 +6,10 @@
 
 #include "src/caches.h"
 #include "src/collective.h"
+#include "src/layouts.h"
 
 namespace rondo {
 namespace {
-
-// From the first to the last byte of a buffer in pieces; nothing where all pieces are empty.
-Extent span_of(const std::vector<Extents>& chunks) {
-  std::byte *begin = nullptr, *end = nullptr;
-  for (const Extents& chunk : chunks) {
-    for (const Extent& piece : chunk) {
-      begin = begin == nullptr ? piece.data : std::min(begin, piece.data);
-      end = std::max(end, piece.data + piece.bytes);
-    }
-  }
-  return {begin, static_cast<std::size_t>(end - begin)};
-}
-
-// How the pieces lie in their span: ranks with the same layout find their way in one another's memory. 0
-// where they lie one after another, which for the same sizes is one layout.
-std::uint64_t layout_of(const std::vector<Extents>& chunks, const std::byte* begin) {
-  std::uint64_t layout = 0;
-  bool consecutive = true;
-  const std::byte* next = begin;
-  for (const Extents& chunk : chunks) {
-    for (const Extent& piece : chunk) {
-      consecutive &= piece.data == next;
-      next = piece.data + piece.bytes;
-      layout = mix(mix(layout, static_cast<std::uint64_t>(piece.data - begin)), piece.bytes);
-    }
-  }
-  return consecutive ? 0 : layout;
-}
 
 CallBuffer buffer_of(const void* buffer, std::size_t bytes, std::uint64_t layout) {
   const auto window = find_window(buffer, bytes);
@@ -47,32 +20,6 @@ CallBuffer buffer_of(const void* buffer, std::size_t bytes, std::uint64_t layout
 CallBuffer buffer_of(const std::vector<Extents>& chunks) {
   const Extent span = span_of(chunks);
   return buffer_of(span.data, span.bytes, layout_of(chunks, span.data));
-}
-
-struct Needs {
-  bool input, output;
-};
-
-// Which of rank `rank`'s buffers others read or write.
-Needs needs_of(CallKind kind, int root, int rank) {
-  switch (kind) {
-    case CallKind::all_reduce:
-      return {true, true};
-    case CallKind::all_gather:
-      return {false, true};
-    case CallKind::reduce_scatter:
-    case CallKind::all_to_all:
-      return {true, false};
-    case CallKind::broadcast:
-      return {rank == root, false};
-    case CallKind::reduce:
-    case CallKind::gather:
-    case CallKind::scatter:
-    case CallKind::barrier:
-    case CallKind::messages:
-      return {false, false};
-  }
-  return {false, false};
 }
 
 // Loads from and stores to the memory of all ranks. Offsets count from the first byte of each rank's buffer.
@@ -259,19 +206,9 @@ bool all_in_windows(const Call& call, int size, const WindowsOfRanks& windows) {
 }
 
 bool all_in_windows(CallKind kind, int root, int size, const WindowsOfRanks& windows) {
-  const CallWindows* first = nullptr;
-  for (int rank = 0; rank < size; ++rank) {
-    const Needs needs = needs_of(kind, root, rank);
-    if (!needs.input && !needs.output) continue;
-    const CallWindows& one = windows(rank);
-    if (first == nullptr) first = &one;
-    const auto fits = [](const CallBuffer& buffer, const CallBuffer& other) {
-      return buffer.window.number != 0 && buffer.layout == other.layout;
-    };
-    if (needs.input && !fits(one.input, first->input)) return false;
-    if (needs.output && !fits(one.output, first->output)) return false;
-  }
-  return true;
+  return all_fit(kind, root, size, windows, [](const CallBuffer& buffer, const CallBuffer& first) {
+    return buffer.window.number != 0 && buffer.layout == first.layout;
+  });
 }
 
 std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,

@@ -506,8 +506,13 @@ TEST(Explain, TellsTheWayAndWhy) {
   EXPECT_HAS(broadcast["stores"].get<std::string>(), "into the caches");
   EXPECT_EQ(told({"reduce", "--buffers", "rondo"})["way"], "streams");
   const auto device = told({"all-reduce", "--buffers", "device"});
-  EXPECT_EQ(device["memory"], "device, host staging");
+  EXPECT_EQ(device["memory"], "device");
   EXPECT_EQ(device["way"], "windows");
+  EXPECT_EQ(told({"all-reduce", "--size", "64", "--buffers", "device"})["way"], "windows");
+  EXPECT_EQ(told({"reduce", "--buffers", "device"})["memory"], "device, host staging");
+  EXPECT_EQ(told({"all-reduce", "--buffers", "device"}, {{"RONDO_DEVICE_STAGING", "1"}})["memory"],
+            "device, host staging");
+  EXPECT_HAS(rondo({"explain", "reduce", "--buffers", "device"}).out, "calls like reduce go no other way");
   EXPECT_EQ(told({"all-reduce"})["memory"], "host");
   EXPECT_HAS(rondo({"explain", "all-reduce", "--buffers", "device"}).out, "buffers on a device");
   EXPECT_HAS(rondo({"explain", "all-gather", "--size", "1001"}).err,

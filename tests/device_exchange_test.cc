@@ -15,9 +15,7 @@ class Exchange : public ::testing::TestWithParam<DeviceKind> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(, Exchange, ::testing::Values(DeviceKind::stand_in, DeviceKind::cuda),
-                         [](const auto& info) {
-                           return info.param == DeviceKind::cuda ? "Cuda" : "StandIn";
-                         });
+                         [](const auto& info) { return name_of(info.param); });
 
 // Copies of the stream stand for what kernels would store.
 class Words {

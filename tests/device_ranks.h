@@ -13,16 +13,31 @@
 
 namespace rondo::test {
 
-enum class DeviceKind { stand_in, cuda };
+enum class DeviceKind { stand_in, without_jobs, cuda };
+
+inline std::string name_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::stand_in:
+      return "StandIn";
+    case DeviceKind::without_jobs:
+      return "WithoutJobs";
+    case DeviceKind::cuda:
+      return "Cuda";
+  }
+  return "?";
+}
 
 inline std::unique_ptr<Device> make_device(DeviceKind kind) {
-  return kind == DeviceKind::cuda ? make_cuda_device() : std::make_unique<StandInDevice>();
+  if (kind == DeviceKind::cuda) return make_cuda_device();
+  auto device = std::make_unique<StandInDevice>();
+  if (kind == DeviceKind::without_jobs) device->have_no_jobs();
+  return device;
 }
 
 // Why there is no such device here; empty: there is one. Asked in a child: a process that has used CUDA
 // cannot fork ranks that do.
 inline std::string why_no_device(DeviceKind kind) {
-  if (kind == DeviceKind::stand_in) return "";
+  if (kind != DeviceKind::cuda) return "";
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -116,16 +131,24 @@ class DeviceBuffer {
     host_.fill(value);
     up();
   }
-  // Waits for the stream.
+  // Wait for the stream.
   template <typename Value>
   void expect(Value value) {
-    device_.copy(stream_, host_.whole().data(), memory_, host_.whole().size());
-    device_.synchronise(stream_);
+    down();
     host_.expect(value);
+    host_.expect_sentinels();
+  }
+  void expect_bytes(TypedBuffer& expected) {
+    down();
+    EXPECT_EQ(std::memcmp(host_.data(), expected.data(), expected.bytes()), 0);
     host_.expect_sentinels();
   }
 
  private:
+  void down() {
+    device_.copy(stream_, host_.whole().data(), memory_, host_.whole().size());
+    device_.synchronise(stream_);
+  }
   void up() { device_.copy(stream_, memory_, host_.whole().data(), host_.whole().size()); }
 
   Device& device_;

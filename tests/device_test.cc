@@ -25,10 +25,9 @@ class OnDevice : public ::testing::TestWithParam<DeviceKind> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(, OnDevice, ::testing::Values(DeviceKind::stand_in, DeviceKind::cuda),
-                         [](const auto& info) {
-                           return info.param == DeviceKind::cuda ? "Cuda" : "StandIn";
-                         });
+INSTANTIATE_TEST_SUITE_P(, OnDevice,
+                         ::testing::Values(DeviceKind::stand_in, DeviceKind::without_jobs, DeviceKind::cuda),
+                         [](const auto& info) { return name_of(info.param); });
 
 // What rank `rank` has at `i`: small, so that sums are exact in every type.
 double number(int rank, std::size_t i) {
@@ -417,9 +416,9 @@ nlohmann::json ledger_rows(rondoComm_t comm) {
   return nlohmann::json::parse(text.c_str())["rows"];
 }
 
-TEST_P(OnDevice, TheLedgerCountsPayloadOnceAndCopiesBeside) {
+TEST(StandIn, TheLedgerCountsPayloadOnceAndCopiesBeside) {
   for (int size = 2; size <= 4; ++size)
-    run(size, [](DeviceRank& one) {
+    run_device_ranks(DeviceKind::without_jobs, size, [](DeviceRank& one) {
       const std::size_t count = 12'000, bytes = count * sizeof(float);
       const auto ranks = static_cast<std::size_t>(one.size);
       DeviceBuffer data(one, f32, count), all(one, f32, count * ranks);
@@ -600,7 +599,7 @@ TEST(StandIn, AGroupTakesEachCallsOwnDefaultStream) {
 }
 
 TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
-  run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
+  run_device_ranks(DeviceKind::without_jobs, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);
     one.device.synchronise(one.stream);
     if (one.rank == 1) stand_in(one).refuse(StandInDevice::Refused::copy);
@@ -617,7 +616,7 @@ TEST(StandIn, ARefusedCopyEndsTheCallOnAllRanks) {
 
 // By then the call is done, and its outputs are nowhere.
 TEST(StandIn, ARefusalAfterTheCallsStartEndsTheCommunicator) {
-  run_device_ranks(DeviceKind::stand_in, 3, [](DeviceRank& one) {
+  run_device_ranks(DeviceKind::without_jobs, 3, [](DeviceRank& one) {
     DeviceBuffer data(one, f32, 3000);
     one.device.synchronise(one.stream);
     if (one.rank == 1) stand_in(one).refuse(StandInDevice::Refused::wait_late);

@@ -16,9 +16,7 @@ class PeerMemory : public ::testing::TestWithParam<DeviceKind> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(, PeerMemory, ::testing::Values(DeviceKind::stand_in, DeviceKind::cuda),
-                         [](const auto& info) {
-                           return info.param == DeviceKind::cuda ? "Cuda" : "StandIn";
-                         });
+                         [](const auto& info) { return name_of(info.param); });
 
 // What each rank shows the others.
 struct Card {
@@ -33,7 +31,7 @@ class Reader {
       : device_(make_device(kind)),
         stream_(device_->make_stream()),
         told_(*device_),
-        peers_(*device_),
+        peers_(*device_, stream_),
         communicator_(communicator),
         host_(4096) {
     device_->pin(stream_, host_);

@@ -192,6 +192,28 @@ TEST(PerfProgram, PrintsTheColumnsOfNcclTests) {
   EXPECT_EQ(outcome.out.find("nan"), std::string::npos);
 }
 
+TEST(PerfProgram, DeviceMemoryWithoutADeviceIsSkipped) {
+  const Outcome outcome = run_perf("all_reduce", "--memory device -b 1K -n 2");
+  if (outcome.status == 0) GTEST_SKIP() << "a GPU is here";
+  EXPECT_EQ(outcome.status, 77);
+  EXPECT_NE(outcome.err.find("skipped: --memory device: "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+// Over the tests' own driver, on windows of devices or by the host.
+TEST(PerfProgram, MeasuresDeviceMemory) {
+  if (std::getenv("STAND_IN_DRIVER") == nullptr) GTEST_SKIP() << "built without CUDA's header";
+  for (const std::string collective : collectives) {
+    const Outcome outcome =
+        run_command("LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" \"$PERF_FOLDER/" + collective +
+                    "_perf\" --memory device --ranks 3 -b 12 -e 120000 -f 100 -n 3 -w 1 -J -");
+    ASSERT_EQ(outcome.status, 0) << collective << outcome.err;
+    const json report = json::parse(outcome.out, nullptr, false);
+    EXPECT_EQ(report["memory"], "device");
+    for (const json& row : report["results"]) expect_side(row["out_of_place"], collective);
+  }
+}
+
 TEST(PerfProgram, IsARankOfALauncher) {
   const Outcome outcome = run_command(
       "\"$RONDO_PROGRAM\" run -n 3 --no-tags -- \"$PERF_FOLDER/all_reduce_perf\" -b 1K -n 2 -J -");

@@ -104,6 +104,11 @@ TEST(Settings, TakeAndRefuseWords) {
     EXPECT_TRUE(Settings::from_environment().check);
     EXPECT_EQ(Settings::from_environment().net_devices, "eth0,eth1");
   }
+  {
+    const Variable set("RONDO_DEVICE_STAGING", "1");
+    EXPECT_TRUE(Settings::from_environment().device_staging);
+  }
+  expect_refused("RONDO_DEVICE_STAGING", {"", "on", "2"}, read_settings);
   expect_refused("RONDO_CHECK", {"", "yes", "2"}, read_settings);
   expect_refused("RONDO_NET_DEVICES", {""}, read_settings);
   {

@@ -10,6 +10,7 @@
 #include <future>
 #include <vector>
 
+#include "kernels/device/job.h"
 #include "src/error.h"
 #include "src/pages.h"
 #include "src/shared_memory.h"
@@ -34,6 +35,19 @@ std::uint64_t number_of(const Fd& file) {
 std::vector<DeviceContext>& entered() {
   thread_local std::vector<DeviceContext> contexts;
   return contexts;
+}
+
+// Pinned memory has another address on the device than on the host, as it may have.
+constexpr std::uintptr_t device_side = std::uintptr_t{1} << 62;
+
+bool is_for_kernels(const std::byte* address) {
+  return (reinterpret_cast<std::uintptr_t>(address) & device_side) != 0;
+}
+std::byte* for_kernels(const std::byte* address) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) | device_side);
+}
+std::byte* for_host(const std::byte* address) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) & ~device_side);
 }
 
 std::uint32_t load(const std::uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
@@ -163,7 +177,7 @@ std::optional<DeviceMemoryHandle> StandInDevice::handle_of(const DeviceAllocatio
   return handle;
 }
 
-std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
+std::byte* StandInDevice::open(DeviceStream, const DeviceMemoryHandle& handle) {
   need_willing(Refused::open);
   HandleContent content{};
   std::memcpy(&content, &handle, sizeof content);
@@ -176,7 +190,7 @@ std::byte* StandInDevice::open(const DeviceMemoryHandle& handle) {
   ::flock(file.get(), LOCK_SH | LOCK_NB);
   return add(std::move(file), content.bytes, true);
 }
-void StandInDevice::close(std::byte* base) { remove(base, true); }
+void StandInDevice::close(DeviceStream, std::byte* base) { remove(base, true); }
 
 DeviceContext StandInDevice::context_of(DeviceStream stream) const {
   return stream == nullptr && !entered().empty() ? entered().back() : nullptr;
@@ -224,6 +238,10 @@ void StandInDevice::unpin(DeviceStream, std::byte* memory) {
 
 // The alias of device memory, or pinned memory itself.
 std::byte* StandInDevice::reachable(const std::byte* data, std::size_t bytes) const {
+  if (is_for_kernels(data)) {
+    data = for_host(data);
+    if (allocation_of(data)) fail(ErrorKind::device, "stand-in: not pinned memory's address");
+  }
   if (const auto allocation = allocation_of(data)) {
     const auto offset = static_cast<std::size_t>(data - allocation->base);
     if (bytes > allocation->bytes - offset) fail(ErrorKind::device, "stand-in: beyond an allocation's end");
@@ -250,10 +268,48 @@ void StandInDevice::copy(DeviceStream stream, std::byte* to, const std::byte* fr
   });
 }
 
-std::byte* StandInDevice::address_of_pinned(const std::byte* memory) const { return reachable(memory, 1); }
+std::byte* StandInDevice::address_of_pinned(DeviceStream, const std::byte* memory) const {
+  return for_kernels(reachable(memory, 1));
+}
 
 void StandInDevice::clear(DeviceStream stream, std::byte* memory, std::size_t bytes) {
   put(stream, [target = reachable(memory, bytes), bytes] { std::memset(target, 0, bytes); });
+}
+
+bool StandInDevice::has_jobs(DeviceStream, const DeviceAllocation& allocation) const {
+  return has_jobs_ && allocation_of(allocation.base).has_value();
+}
+
+void StandInDevice::do_job(DeviceStream stream, const device::Job* job, int blocks) {
+  need_willing(Refused::job);
+  if (!is_for_kernels(reinterpret_cast<const std::byte*>(job)))
+    fail(ErrorKind::device, "stand-in: a job at an address of the host");
+  put(stream, [this, job, blocks] {
+    do_now(*reinterpret_cast<const device::Job*>(
+               reachable(reinterpret_cast<const std::byte*>(job), sizeof *job)),
+           blocks);
+  });
+}
+
+// What the kernel does, with one thread a block.
+void StandInDevice::do_now(const device::Job& job, int blocks) const {
+  if (job.piece_count == 0) return;
+  std::this_thread::sleep_for(job_time_.load());
+  ++jobs_done_;
+  const auto reach = [&](const auto* address, std::size_t count) {
+    using T = std::remove_pointer_t<decltype(address)>;
+    return reinterpret_cast<T*>(
+        reachable(reinterpret_cast<const std::byte*>(address), count * sizeof(*address)));
+  };
+  device::Job here = job;
+  here.pieces = reach(job.pieces, job.piece_count);
+  here.moved = const_cast<std::uint64_t*>(
+      reach(const_cast<const std::uint64_t*>(job.moved), static_cast<std::size_t>(blocks) * job.groups));
+  device::BlockMemory own;
+  for (int block = 0; block < blocks; ++block)
+    device::JobBlock(here, own, {block, blocks, 0, 1}, [&](std::byte* address, std::size_t bytes) {
+      return reachable(address, bytes);
+    }).run();
 }
 
 void StandInDevice::call_host(DeviceStream stream, std::function<void()> body) {
@@ -281,6 +337,11 @@ void StandInDevice::wait_for_word(DeviceStream stream, const std::uint32_t* word
       std::this_thread::sleep_for(20us);
     --waiting_;
   });
+}
+
+void StandInDevice::wait_for_word_at(DeviceStream stream, const std::byte* word, std::uint32_t value) {
+  if (!is_for_kernels(word)) fail(ErrorKind::device, "stand-in: not a device's address of pinned memory");
+  wait_for_word(stream, reinterpret_cast<const std::uint32_t*>(for_host(word)), value);
 }
 
 bool StandInDevice::is_recorded(DeviceStream) const { return recorded_; }

@@ -1,10 +1,12 @@
 // A device made of the host's memory and threads, for tests on machines without one. As on a GPU, the host
 // cannot touch its memory (it has no access to the addresses), streams are one after another and among each
 // other at once, functions of the host run on one thread for all streams, memory of other processes is opened
-// by a handle, and never what is one's own, and an address is used again as soon as it is free.
+// by a handle, and never what is one's own, an address is used again as soon as it is free, and pinned memory
+// has another address for kernels than for the host.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -26,8 +28,8 @@ class StandInDevice : public Device {
   std::byte* allocate(std::size_t bytes) override;
   void free(std::byte* memory) override;
   std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override;
-  std::byte* open(const DeviceMemoryHandle& handle) override;
-  void close(std::byte* base) override;
+  std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) override;
+  void close(DeviceStream stream, std::byte* base) override;
 
   DeviceContext context_of(DeviceStream stream) const override;
   void enter(DeviceContext context) override;
@@ -37,8 +39,10 @@ class StandInDevice : public Device {
   void pin(DeviceStream stream, std::span<std::byte> memory) override;
   void unpin(DeviceStream stream, std::byte* memory) override;
   void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) override;
-  std::byte* address_of_pinned(const std::byte* memory) const override;
+  std::byte* address_of_pinned(DeviceStream stream, const std::byte* memory) const override;
   void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override;
+  bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const override;
+  void do_job(DeviceStream stream, const device::Job* job, int blocks) override;
   void call_host(DeviceStream stream, std::function<void()> body) override;
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override;
   bool is_recorded(DeviceStream stream) const override;
@@ -48,16 +52,23 @@ class StandInDevice : public Device {
 
   // ---- what a test may do besides ----
   void put(DeviceStream stream, std::function<void()> work);
+  // The word's address is as kernels have it.
+  void wait_for_word_at(DeviceStream stream, const std::byte* word, std::uint32_t value);
   // A stream by a name of the test's choice, as an address may be.
   void make_stream(DeviceStream name);
   // From now on streams record what is put on them.
   void record(bool recorded) { recorded_ = recorded; }
   // Whether check() waits from now on, as if the program were in the driver.
   void hold_checks(bool held) { checks_held_ = held; }
+  // Jobs take so long from now on, before they do anything.
+  void slow_jobs_down(std::chrono::milliseconds time) { job_time_ = time; }
+  // From now on there are none.
+  void have_no_jobs() { has_jobs_ = false; }
+  int jobs_done() const { return jobs_done_; }  // that had something to do
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
-  enum class Refused { nothing, copy, wait_late, allocate, open };  // wait_late: after 100 ms
+  enum class Refused { nothing, copy, wait_late, allocate, open, job };  // wait_late: after 100 ms
   void refuse(Refused what) { refused_ = what; }
   std::size_t pinned_count() const;
   // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
@@ -81,6 +92,7 @@ class StandInDevice : public Device {
   void remove(std::byte* base, bool opened);
   bool is_open_elsewhere(const std::byte* base) const;
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
+  void do_now(const device::Job& job, int blocks) const;
   Queue& queue_of(DeviceStream stream) const;
   void need_whole() const;
   void need_willing(Refused what) const;
@@ -93,7 +105,9 @@ class StandInDevice : public Device {
   // By stream; for default streams null and the context.
   mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
-  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false};
+  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false}, has_jobs_{true};
+  std::atomic<std::chrono::milliseconds> job_time_{};
+  mutable std::atomic<int> jobs_done_{0};
   std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
 };

@@ -3,6 +3,7 @@
 // find it by LD_LIBRARY_PATH take it for a driver.
 #include <cuda.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -27,6 +28,7 @@ using rondo::test::StandInDevice;
 constexpr int device_count = 2;
 
 bool initialized = false;
+std::atomic<bool> loaded{false};  // the kernel's code: lazily, unless it was asked about
 
 // Never destroyed, like a driver. Made after the process was forked.
 StandInDevice& stand_in() {
@@ -63,10 +65,22 @@ CUcontext context_of(CUstream stream) {
   return found == streams().context_of.end() ? nullptr : found->second;
 }
 
-// Pinned memory has another address on the device than on the host, as it may have.
-constexpr CUdeviceptr device_side = CUdeviceptr{1} << 62;
+std::byte* bytes_at(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
-std::byte* bytes_at(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address & ~device_side); }
+// Of each allocation: the device of the context in which it was made.
+struct Owners {
+  std::mutex mutex;
+  std::map<const std::byte*, int> device_of;
+};
+Owners& owners() {
+  static auto* const all = new Owners;
+  return *all;
+}
+int owner_of(const DeviceAllocation& allocation) {
+  const std::lock_guard lock(owners().mutex);
+  const auto found = owners().device_of.find(allocation.base);
+  return found == owners().device_of.end() ? 0 : found->second;
+}
 
 template <typename Body>
 CUresult driver_call(Body body) {
@@ -111,6 +125,8 @@ bool set_attribute(CUpointer_attribute attribute, const std::optional<DeviceAllo
       return set(allocation ? unsigned{CU_MEMORYTYPE_DEVICE} : 0U);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return set(0U);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return set(allocation ? owner_of(*allocation) : 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return set(allocation ? reinterpret_cast<CUdeviceptr>(allocation->base) : CUdeviceptr{0});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -182,6 +198,8 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
 CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   return call_in_context([&] {
     *memory = reinterpret_cast<CUdeviceptr>(stand_in().allocate(bytes));
+    const std::lock_guard lock(owners().mutex);
+    owners().device_of[bytes_at(*memory)] = current()->device;
     return CUDA_SUCCESS;
   });
 }
@@ -208,7 +226,8 @@ CUresult cuMemHostUnregister(void* memory) {
 }
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned flags) {
   return call_in_context([&] {
-    *address = reinterpret_cast<CUdeviceptr>(memory) | device_side;
+    *address =
+        reinterpret_cast<CUdeviceptr>(stand_in().address_of_pinned(nullptr, static_cast<std::byte*>(memory)));
     return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
@@ -238,13 +257,13 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* base, CUipcMemHandle handle, unsigned f
     if (flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
     DeviceMemoryHandle theirs;
     std::memcpy(&theirs, &handle, sizeof theirs);
-    *base = reinterpret_cast<CUdeviceptr>(stand_in().open(theirs));
+    *base = reinterpret_cast<CUdeviceptr>(stand_in().open(nullptr, theirs));
     return CUDA_SUCCESS;
   });
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr base) {
   return call_in_context([&] {
-    stand_in().close(bytes_at(base));
+    stand_in().close(nullptr, bytes_at(base));
     return CUDA_SUCCESS;
   });
 }
@@ -301,9 +320,56 @@ CUresult cuStreamSynchronize(CUstream stream) {
 }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   return call_on(stream, [&] {
-    if ((address & device_side) == 0 || flags != CU_STREAM_WAIT_VALUE_GEQ)
-      rondo::fail(rondo::ErrorKind::device, "stand-in: not a device's address of pinned memory, or not >=");
-    stand_in().wait_for_word(stream, reinterpret_cast<const std::uint32_t*>(bytes_at(address)), value);
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ) rondo::fail(rondo::ErrorKind::device, "stand-in: not >=");
+    stand_in().wait_for_word_at(stream, bytes_at(address), value);
+  });
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return call_in_context([&] {
+    *device = current()->device;
+    return CUDA_SUCCESS;
+  });
+}
+// What is loaded is the real thing, and what is started the same on the host.
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return driver_call([&] {
+    constexpr std::uint32_t fat_binary = 0xBA55ED50;
+    if (std::memcmp(code, &fat_binary, sizeof fat_binary) != 0) return CUDA_ERROR_INVALID_IMAGE;
+    *library = reinterpret_cast<CUlibrary>(1);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
+  return driver_call([&] {
+    if (std::strcmp(name, "rondo_job") != 0) return CUDA_ERROR_NOT_FOUND;
+    *kernel = reinterpret_cast<CUkernel>(2);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  return call_in_context([&] {
+    if (kernel != reinterpret_cast<CUkernel>(2)) return CUDA_ERROR_INVALID_HANDLE;
+    *function = reinterpret_cast<CUfunction>(3 + current()->device);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
+  return call_in_context([&] {
+    *value = 1;
+    loaded = true;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
+                        unsigned, unsigned, CUstream stream, void** arguments, void**) {
+  return call_on(stream, [&] {
+    if (function != reinterpret_cast<CUfunction>(3 + current()->device) || threads != 512 || !loaded)
+      rondo::fail(rondo::ErrorKind::device,
+                  "stand-in: not the context's kernel, not its threads, or not loaded");
+    const rondo::device::Job* job = nullptr;
+    std::memcpy(&job, arguments[0], sizeof job);
+    stand_in().do_job(stream, job, static_cast<int>(blocks));
   });
 }
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {

@@ -85,6 +85,7 @@ class TypedBuffer {
   // With the sentinels.
   std::span<std::byte> whole() { return memory_; }
   std::size_t start() const { return start_; }
+  std::size_t bytes() const { return count_ * size_of(type_); }
   std::byte* at(std::size_t index) { return data() + index * size_of(type_); }
   double get(std::size_t index) { return get_element(at(index), type_); }
 

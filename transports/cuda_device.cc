@@ -6,6 +6,7 @@
 
 #include "src/device.h"
 #include "src/error.h"
+#include "transports/cuda_kernels.h"
 #include "transports/cuda_library.h"
 
 namespace rondo {
@@ -16,7 +17,7 @@ std::byte* pointer_to(CUdeviceptr address) { return reinterpret_cast<std::byte*>
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(const CudaLibrary& library) : cuda_(library) {}
+  explicit CudaDevice(const CudaLibrary& library) : cuda_(library), kernels_(cuda_) {}
 
   // One look for what calls ask at every pointer. A program that has not initialized CUDA has no such memory.
   std::optional<DeviceAllocation> allocation_of(const void* pointer) const override {
@@ -52,14 +53,16 @@ class CudaDevice : public Device {
     std::memcpy(&bytes, &handle, sizeof bytes);
     return bytes;
   }
-  std::byte* open(const DeviceMemoryHandle& handle) override {
+  std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) override {
+    const InContext context(*this, stream);
     CUipcMemHandle theirs;
     std::memcpy(&theirs, &handle, sizeof theirs);
     CUdeviceptr base = 0;
     need(cuda_.ipc_open_mem_handle(&base, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
     return pointer_to(base);
   }
-  void close(std::byte* base) override {
+  void close(DeviceStream stream, std::byte* base) override {
+    const InContext context(*this, stream);
     need(cuda_.ipc_close_mem_handle(address_of(base)), "cuIpcCloseMemHandle");
   }
 
@@ -96,7 +99,8 @@ class CudaDevice : public Device {
     const InContext context(*this, stream);
     need(cuda_.mem_host_unregister(memory), "cuMemHostUnregister");
   }
-  std::byte* address_of_pinned(const std::byte* memory) const override {
+  std::byte* address_of_pinned(DeviceStream stream, const std::byte* memory) const override {
+    const InContext context(*this, stream);
     CUdeviceptr address = 0;
     need(cuda_.mem_host_get_device_pointer(&address, const_cast<std::byte*>(memory), 0),
          "cuMemHostGetDevicePointer");
@@ -110,6 +114,26 @@ class CudaDevice : public Device {
     const InContext context(*this, stream);
     need(cuda_.memset_d8_async(address_of(memory), 0, bytes, cuda_stream(stream)), "cuMemsetD8Async");
   }
+  // Managed memory moves about, and another GPU's may be out of reach.
+  bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const override {
+    const InContext context(*this, stream);
+    CUdevice device = 0;
+    unsigned managed = 0;
+    int owner = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void* values[] = {&managed, &owner};
+    return cuda_.ctx_get_device(&device) == CUDA_SUCCESS &&
+           cuda_.pointer_get_attributes(std::size(attributes), attributes, values,
+                                        address_of(allocation.base)) == CUDA_SUCCESS &&
+           managed == 0 && owner == device && kernels_.job() != nullptr;
+  }
+  void do_job(DeviceStream stream, const device::Job* job, int blocks) override {
+    const InContext context(*this, stream);
+    void* arguments[] = {&job};
+    need(cuda_.launch_kernel(kernels_.job(), static_cast<unsigned>(blocks), 1, 1, job_threads, 1, 1, 0,
+                             cuda_stream(stream), arguments, nullptr),
+         "cuLaunchKernel");
+  }
   void call_host(DeviceStream stream, std::function<void()> body) override {
     const InContext context(*this, stream);
     auto held = std::make_unique<std::function<void()>>(std::move(body));
@@ -118,7 +142,7 @@ class CudaDevice : public Device {
   }
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override {
     const InContext context(*this, stream);
-    const std::byte* const address = address_of_pinned(reinterpret_cast<const std::byte*>(word));
+    const std::byte* const address = address_of_pinned(stream, reinterpret_cast<const std::byte*>(word));
     need(
         cuda_.stream_wait_value_32(cuda_stream(stream), address_of(address), value, CU_STREAM_WAIT_VALUE_GEQ),
         "cuStreamWaitValue32");
@@ -214,7 +238,10 @@ class CudaDevice : public Device {
     need(cuda_.ctx_set_current(context), "cuCtxSetCurrent");
   }
 
+  static constexpr unsigned job_threads = 512;  // what kernels/device/job.cu is compiled for
+
   CudaLibrary cuda_;
+  mutable CudaKernels kernels_;
   std::mutex mutex_;
   std::map<CUcontext, CUstream> companions_;
 };

@@ -42,6 +42,17 @@ struct CudaLibrary {
   decltype(&::cuStreamSynchronize) stream_synchronize;
   decltype(&::cuStreamWaitValue32) stream_wait_value_32;
   decltype(&::cuLaunchHostFunc) launch_host_func;
+  decltype(&::cuCtxGetDevice) ctx_get_device;
+  decltype(&::cuLaunchKernel) launch_kernel;
+  // For kernels, since CUDA 12: null before.
+  decltype(&::cuLibraryLoadData) library_load_data;
+  decltype(&::cuLibraryGetKernel) library_get_kernel;
+  decltype(&::cuKernelGetFunction) kernel_get_function;
+  decltype(&::cuFuncGetAttribute) func_get_attribute;
+  bool has_libraries() const {
+    return library_load_data != nullptr && library_get_kernel != nullptr && kernel_get_function != nullptr &&
+           func_get_attribute != nullptr;
+  }
 };
 
 }  // namespace rondo
