@@ -7,15 +7,8 @@
 namespace rondo {
 namespace {
 
-// (low, high) becomes (low cos - high sin, high cos + low sin), with sin times direction.
 void rotate_head(float* head, std::size_t half, const float* cos, const float* sin, float direction) {
-  for (std::size_t i = 0; i < half; ++i) {
-    const float low = head[i];
-    const float high = head[half + i];
-    const float s = direction * sin[i];
-    head[i] = low * cos[i] - high * s;
-    head[half + i] = high * cos[i] + low * s;
-  }
+  for (std::size_t i = 0; i < half; ++i) rotate_pair(head[i], head[half + i], cos[i], direction * sin[i]);
 }
 
 }  // namespace

@@ -6,7 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "kernels/host_device.h"
+
 namespace rondo {
+
+// (low, high) becomes (low cos - high sin, high cos + low sin).
+RONDO_HOST_DEVICE inline void rotate_pair(float& low, float& high, float cos, float sin) {
+  const float low_before = low, high_before = high;
+  low = low_before * cos - high_before * sin;
+  high = high_before * cos + low_before * sin;
+}
 
 // Cosines and sines of position * theta^(-2i / head_dim) for i < head_dim / 2, computed in f32 as
 // transformers does. Read-only once built: threads may share one. Throws Error (invalid_argument): from the
@@ -23,6 +32,10 @@ class Rope {
   // The backward pass: turns a gradient of the rotated values, in place, into that of the values before: the
   // inverse rotation.
   void rotate_backward(std::span<float> dx, std::size_t length, std::size_t heads) const;
+
+  // [positions, head_dim / 2].
+  const std::vector<float>& cosines() const { return cos_; }
+  const std::vector<float>& sines() const { return sin_; }
 
  private:
   void apply(std::span<float> x, std::size_t length, std::size_t heads, float direction) const;
