@@ -104,7 +104,7 @@ void run_layer(Communicator& communicator, const LayerOptions& options, const Me
   Result result{model.forward(input.x), 0.0, {}};
   result.loss = mean_loss(result.out, dout);
   result.dx = model.backward(dout);
-  const MegatronWeights& gradients = model.block(0).gradients();
+  const MegatronWeights gradients = model.block(0).gradients();
   const std::vector<ReportRow> rows = merge_rows(communicator, megatron_rows(communicator, config, {}));
   const std::array<double, 5> norms = gradient_norms(communicator, config, gradients);
   if (!options.out.empty()) write_output(communicator, config, options.out, result, gradients);

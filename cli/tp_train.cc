@@ -7,7 +7,6 @@
 #include "cli/progress_bar.h"
 #include "cli/report_table.h"
 #include "cli/tp.h"
-#include "kernels/adamw.h"
 #include "models/megatron_report.h"
 
 namespace rondo {
@@ -38,8 +37,8 @@ class Optimizer {
       : model_(model), specs_(weight_specs(config)), adamw_{.learning_rate = learning_rate} {
     for (std::size_t layer = 0; layer < model.layers(); ++layer)
       for (const MegatronWeightSpec& spec : specs_) {
-        const std::size_t elements = (model.block(layer).weights().*spec.values).size();
-        moments_.push_back({std::vector<float>(elements), std::vector<float>(elements)});
+        const std::vector<float> zeros((model.block(layer).weights().*spec.placed).size());
+        moments_.push_back({copy_to(model.compute(), zeros), copy_to(model.compute(), zeros)});
       }
   }
 
@@ -49,8 +48,8 @@ class Optimizer {
     for (std::size_t layer = 0; layer < model_.layers(); ++layer) {
       MegatronBlock& block = model_.block(layer);
       for (const MegatronWeightSpec& spec : specs_) {
-        adamw_step(adamw_, steps_, block.weights().*spec.values, block.gradients().*spec.values,
-                   moments->first, moments->second);
+        model_.compute().adamw_step(adamw_, steps_, block.weights().*spec.placed,
+                                    block.weight_gradients().*spec.placed, moments->first, moments->second);
         ++moments;
       }
     }
@@ -58,7 +57,7 @@ class Optimizer {
 
  private:
   struct Moments {
-    std::vector<float> first, second;
+    Values first, second;
   };
 
   MegatronModel& model_;

@@ -20,15 +20,15 @@ struct Add {
   }
 };
 
-// y = factor * y / divisor
+// y = factor * y
 struct Scale {
   float* y;
   std::size_t count;
-  float factor, divisor;
+  float factor;
 
   std::size_t groups() const { return groups_for(count); }
   RONDO_HOST_DEVICE void run(const Lane& lane) const {
-    for_each_element(lane, count, [&](std::size_t i) { y[i] = factor * y[i] / divisor; });
+    for_each_element(lane, count, [&](std::size_t i) { y[i] *= factor; });
   }
 };
 
