@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/device_option.h"
 #include "cli/progress_bar.h"
 #include "cli/report_table.h"
 #include "cli/tp.h"
@@ -112,8 +113,9 @@ void print_json(const TrainOptions& options, int ranks, const std::vector<double
 }
 
 void run_train(Communicator& communicator, const TrainOptions& options) {
+  const ChosenCompute compute(options.device, communicator);
   const std::unique_ptr<MegatronModel> model =
-      generated_model(communicator, options.config(), options.layers);
+      generated_model(communicator, options.config(), options.layers, compute.get());
   const auto start = std::chrono::steady_clock::now();
   const std::vector<double> losses = train(communicator, options, *model);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -131,6 +133,7 @@ void add_tp_train_command(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a stack of blocks on a generated target");
   add_tp_options(*command, *options);
+  add_device_option(*command, options->device);
   command->add_option("--layers", options->layers, "Blocks, one upon the other")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

@@ -48,6 +48,8 @@ class StandInDevice : public Device {
 
   // ---- what a test may do besides ----
   void put(DeviceStream stream, std::function<void()> work);
+  // Where work on streams finds what is at an address of the device's memory.
+  std::byte* alias_of(const std::byte* data) const { return reachable(data, 1); }
   // A stream by a name of the test's choice, as an address may be.
   void make_stream(DeviceStream name);
   // From now on streams record what is put on them.
