@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/exit_status.h"
 #include "cli/local_ranks.h"
 #include "cli/progress_bar.h"
@@ -47,7 +48,7 @@ constexpr const char* about_train =
 
 struct CommonOptions {
   std::optional<int> ranks;
-  std::string algorithm = "auto";
+  std::string algorithm = "auto", device = "cpu";
   Qwen3Choice qwen3;
   bool json = false;
 
@@ -64,6 +65,7 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--algo", options.algorithm, "auto, ring or direct")
       ->check(CLI::IsMember({"auto", "ring", "direct"}))
       ->capture_default_str();
+  add_device_option(command, options.device);
   add_type_options(command, options.qwen3);
   command.add_flag("--json", options.json, "Results for machines");
 }
@@ -78,7 +80,8 @@ void run(Communicator& communicator, const RunOptions& options) {
   const Checkpoint checkpoint(options.model);
   const SampleFile samples(options.ids, checkpoint.config().vocab_size);
   const FsdpTypes types = options.qwen3.types();
-  Qwen3 model(communicator.shared_from_this(), checkpoint.config(), {types, samples.length});
+  const ChosenCompute compute(options.device, communicator);
+  Qwen3 model(communicator.shared_from_this(), checkpoint.config(), {types, samples.length, &compute.get()});
   model.initialize_from(checkpoint);
   communicator.ledger().reset();
   const Qwen3Run result = run_qwen3(model, samples, options.out);
@@ -133,7 +136,8 @@ struct Training {
 Training train(Communicator& communicator, const TrainOptions& options) {
   const TextSamples text(options.text, options.length);
   const FsdpTypes types = options.qwen3.types();
-  Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.length});
+  const ChosenCompute compute(options.device, communicator);
+  Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.length, &compute.get()});
   model.initialize_fresh(options.seed);
   communicator.ledger().reset();
   TrainerOptions training;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/exit_status.h"
 #include "cli/local_ranks.h"
 #include "cli/qwen3_options.h"
@@ -34,7 +35,7 @@ constexpr const char* about =
 
 struct LedgerOptions {
   std::optional<int> ranks;
-  std::string algorithm = "ring";
+  std::string algorithm = "ring", device = "cpu";
   Qwen3Choice qwen3;
   TokenShape samples{2, 8};
   MegatronConfig megatron;
@@ -85,9 +86,11 @@ Measured::Matrices matrices(Communicator& communicator) {
   return {ledger_matrix(communicator, ByteClass::payload), expected_matrix(communicator)};
 }
 
-void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
+void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Compute& compute,
+                  Measured& measured) {
   const FsdpTypes types = options.qwen3.types();
-  Qwen3 model(communicator.shared_from_this(), options.qwen3.config, {types, options.samples.length});
+  Qwen3 model(communicator.shared_from_this(), options.qwen3.config,
+              {types, options.samples.length, &compute});
   model.initialize_fresh(0);
   communicator.ledger().reset();
   std::optional<Witness> witness;
@@ -103,11 +106,12 @@ void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Meas
   if (witness) measured.fsdp_witness = witness->rows();
 }
 
-void measure_megatron(Communicator& communicator, const LedgerOptions& options, Measured& measured) {
+void measure_megatron(Communicator& communicator, const LedgerOptions& options, Compute& compute,
+                      Measured& measured) {
   const MegatronConfig& config = options.megatron;
   std::vector<MegatronWeights> layers;
   layers.push_back(generated_shard(config, 0, communicator.rank(), communicator.size()));
-  MegatronModel model(communicator, config, std::move(layers));
+  MegatronModel model(communicator, config, std::move(layers), compute);
   const std::vector<float> x = generated_input(config, "x");
   communicator.ledger().reset();
   std::optional<Witness> witness;
@@ -214,8 +218,9 @@ void fit_heads(LedgerOptions& options, int ranks) {
 void run_ledger(Communicator& communicator, LedgerOptions options) {
   fit_heads(options, communicator.size());
   Measured measured;
-  measure_fsdp(communicator, options, measured);
-  measure_megatron(communicator, options, measured);
+  const ChosenCompute compute(options.device, communicator);
+  measure_fsdp(communicator, options, compute.get(), measured);
+  measure_megatron(communicator, options, compute.get(), measured);
   if (communicator.rank() == 0)
     options.json ? print_json(communicator, options, measured) : print_text(communicator, options, measured);
   if (inexact_rows(measured.rows) > 0) fail(ErrorKind::internal, "the ledger does not balance");
@@ -247,6 +252,7 @@ void add_ledger_command(CLI::App& app) {
   command->add_option("--algo", options->algorithm, "ring or direct")
       ->check(CLI::IsMember({"ring", "direct"}))
       ->capture_default_str();
+  add_device_option(*command, options->device);
   add_type_options(*command, options->qwen3);
   add_size_options(*command, options->qwen3);
   const char* group = "Sizes of the work";

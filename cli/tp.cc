@@ -73,12 +73,12 @@ void run_tp(const TpOptions& options, const RankBody& body) {
 }
 
 std::unique_ptr<MegatronModel> generated_model(Communicator& communicator, const MegatronConfig& config,
-                                               std::size_t layers) {
+                                               std::size_t layers, Compute& compute) {
   check(config, communicator.size());
   std::vector<MegatronWeights> weights;
   for (std::size_t layer = 0; layer < layers; ++layer)
     weights.push_back(generated_shard(config, layer, communicator.rank(), communicator.size()));
-  return std::make_unique<MegatronModel>(communicator, config, std::move(weights));
+  return std::make_unique<MegatronModel>(communicator, config, std::move(weights), compute);
 }
 
 std::string describe(const MegatronConfig& config, int ranks, const std::string& sequences) {

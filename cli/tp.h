@@ -21,7 +21,8 @@ struct TpOptions {
   std::optional<int> ranks;
   std::string algorithm;  // empty: what RONDO_ALGO says
   std::string norm = "pre", conjugates = "megatron";
-  MegatronConfig sizes;  // norm and conjugates stand above
+  std::string device = "cpu";  // of the commands that have --device
+  MegatronConfig sizes;        // norm and conjugates stand above
   bool json = false;
 
   MegatronConfig config() const;
@@ -39,7 +40,7 @@ void run_tp(const TpOptions& options, const RankBody& body);
 
 // A model of generated weights.
 std::unique_ptr<MegatronModel> generated_model(Communicator& communicator, const MegatronConfig& config,
-                                               std::size_t layers);
+                                               std::size_t layers, Compute& compute = cpu_compute());
 
 // "batch 4, sequence 128, hidden 512 (8 heads of 64), ffn 2048, pre-norm, megatron conjugates, 4 ranks".
 // `sequences` stands in place of the one number where there are several.

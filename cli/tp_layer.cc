@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/device_option.h"
 #include "cli/report_table.h"
 #include "cli/table.h"
 #include "cli/tp.h"
@@ -104,7 +105,7 @@ void run_layer(Communicator& communicator, const LayerOptions& options, const Me
   Result result{model.forward(input.x), 0.0, {}};
   result.loss = mean_loss(result.out, dout);
   result.dx = model.backward(dout);
-  const MegatronWeights& gradients = model.block(0).gradients();
+  const MegatronWeights gradients = model.block(0).gradients();
   const std::vector<ReportRow> rows = merge_rows(communicator, megatron_rows(communicator, config, {}));
   const std::array<double, 5> norms = gradient_norms(communicator, config, gradients);
   if (!options.out.empty()) write_output(communicator, config, options.out, result, gradients);
@@ -115,14 +116,17 @@ void run_layer(Communicator& communicator, const LayerOptions& options, const Me
 
 void run_generated(Communicator& communicator, const LayerOptions& options) {
   const MegatronConfig config = options.config();
-  const std::unique_ptr<MegatronModel> model = generated_model(communicator, config, 1);
+  const ChosenCompute compute(options.device, communicator);
+  const std::unique_ptr<MegatronModel> model = generated_model(communicator, config, 1, compute.get());
   run_layer(communicator, options, {config, generated_input(config, "x"), {}}, *model);
 }
 
 void run_file(Communicator& communicator, const LayerOptions& options, const MegatronInput& input) {
   check(input.config, communicator.size());
+  const ChosenCompute compute(options.device, communicator);
   MegatronModel model(communicator, input.config,
-                      {shard_of(input.weights, input.config, communicator.rank(), communicator.size())});
+                      {shard_of(input.weights, input.config, communicator.rank(), communicator.size())},
+                      compute.get());
   run_layer(communicator, options, input, model);
 }
 
@@ -132,6 +136,7 @@ void add_tp_layer_command(CLI::App& app) {
   const auto options = std::make_shared<LayerOptions>();
   CLI::App* command = app.add_subcommand("layer", "Run the block forward and backward");
   const std::vector<CLI::Option*> sizes = add_tp_options(*command, *options);
+  add_device_option(*command, options->device);
   CLI::Option* in =
       command->add_option("--in", options->in, "Take x and weights, and their sizes, from this file");
   for (CLI::Option* size : sizes) in->excludes(size);

@@ -4,10 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/device_option.h"
 #include "cli/progress_bar.h"
 #include "cli/report_table.h"
 #include "cli/tp.h"
-#include "kernels/adamw.h"
 #include "models/megatron_report.h"
 
 namespace rondo {
@@ -38,8 +38,8 @@ class Optimizer {
       : model_(model), specs_(weight_specs(config)), adamw_{.learning_rate = learning_rate} {
     for (std::size_t layer = 0; layer < model.layers(); ++layer)
       for (const MegatronWeightSpec& spec : specs_) {
-        const std::size_t elements = (model.block(layer).weights().*spec.values).size();
-        moments_.push_back({std::vector<float>(elements), std::vector<float>(elements)});
+        const std::vector<float> zeros((model.block(layer).weights().*spec.placed).size());
+        moments_.push_back({copy_to(model.compute(), zeros), copy_to(model.compute(), zeros)});
       }
   }
 
@@ -49,8 +49,8 @@ class Optimizer {
     for (std::size_t layer = 0; layer < model_.layers(); ++layer) {
       MegatronBlock& block = model_.block(layer);
       for (const MegatronWeightSpec& spec : specs_) {
-        adamw_step(adamw_, steps_, block.weights().*spec.values, block.gradients().*spec.values,
-                   moments->first, moments->second);
+        model_.compute().adamw_step(adamw_, steps_, block.weights().*spec.placed,
+                                    block.weight_gradients().*spec.placed, moments->first, moments->second);
         ++moments;
       }
     }
@@ -58,7 +58,7 @@ class Optimizer {
 
  private:
   struct Moments {
-    std::vector<float> first, second;
+    Values first, second;
   };
 
   MegatronModel& model_;
@@ -113,8 +113,9 @@ void print_json(const TrainOptions& options, int ranks, const std::vector<double
 }
 
 void run_train(Communicator& communicator, const TrainOptions& options) {
+  const ChosenCompute compute(options.device, communicator);
   const std::unique_ptr<MegatronModel> model =
-      generated_model(communicator, options.config(), options.layers);
+      generated_model(communicator, options.config(), options.layers, compute.get());
   const auto start = std::chrono::steady_clock::now();
   const std::vector<double> losses = train(communicator, options, *model);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -132,6 +133,7 @@ void add_tp_train_command(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a stack of blocks on a generated target");
   add_tp_options(*command, *options);
+  add_device_option(*command, options->device);
   command->add_option("--layers", options->layers, "Blocks, one upon the other")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

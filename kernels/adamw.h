@@ -1,8 +1,11 @@
 // The AdamW optimizer (Loshchilov and Hutter, 2019), computed as torch.optim.AdamW does.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
+
+#include "kernels/host_device.h"
 
 namespace rondo {
 
@@ -25,5 +28,22 @@ struct AdamW {
 void adamw_step(const AdamW& options, std::int64_t step, std::span<float> parameter,
                 std::span<const float> gradient, std::span<float> first_moment,
                 std::span<float> second_moment);
+
+// The same for single elements, for the CPU's loop and the GPU's. The scalars of a step are computed in f64
+// and rounded once, as in torch. Throws as above if step is less than 1.
+struct AdamWStep {
+  AdamWStep(const AdamW& options, std::int64_t step);
+
+  RONDO_HOST_DEVICE void apply(float& parameter, float gradient, float& first_moment,
+                               float& second_moment) const {
+    const float m = first_moment + blend1 * (gradient - first_moment);
+    const float v = decay2 * second_moment + blend2 * gradient * gradient;
+    first_moment = m;
+    second_moment = v;
+    parameter = keep * parameter - step_size * (m / (std::sqrt(v) / root_correction2 + eps));
+  }
+
+  float keep, blend1, decay2, blend2, root_correction2, eps, step_size;
+};
 
 }  // namespace rondo

@@ -10,21 +10,10 @@
 namespace rondo {
 namespace {
 
-// The number of logits in a row.
 std::size_t check_shape(std::span<const float> logits, std::span<const std::int64_t> labels,
                         std::span<const float> log_sum_exp) {
-  const std::size_t rows = labels.size();
-  const std::size_t vocabulary = rows == 0 ? 0 : logits.size() / rows;
-  expect_size("cross_entropy: logits", logits.size(), rows * vocabulary);
-  expect_size("cross_entropy: log_sum_exp", log_sum_exp.size(), rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::int64_t label = labels[row];
-    if (label != ignore_label && (label < 0 || static_cast<std::size_t>(label) >= vocabulary)) {
-      fail(ErrorKind::invalid_argument, "label {} at position {} is not in the vocabulary of {}", label, row,
-           vocabulary);
-    }
-  }
-  return vocabulary;
+  expect_size("cross_entropy: log_sum_exp", log_sum_exp.size(), labels.size());
+  return check_labels(logits.size(), labels);
 }
 
 float log_sum_exp_of(std::span<const float> row) {
@@ -34,6 +23,20 @@ float log_sum_exp_of(std::span<const float> row) {
 }
 
 }  // namespace
+
+std::size_t check_labels(std::size_t logits, std::span<const std::int64_t> labels) {
+  const std::size_t rows = labels.size();
+  const std::size_t vocabulary = rows == 0 ? 0 : logits / rows;
+  expect_size("cross_entropy: logits", logits, rows * vocabulary);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::int64_t label = labels[row];
+    if (label != ignore_label && (label < 0 || static_cast<std::size_t>(label) >= vocabulary)) {
+      fail(ErrorKind::invalid_argument, "label {} at position {} is not in the vocabulary of {}", label, row,
+           vocabulary);
+    }
+  }
+  return vocabulary;
+}
 
 CrossEntropy cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels,
                            std::span<float> log_sum_exp) {

@@ -30,4 +30,7 @@ CrossEntropy cross_entropy(std::span<const float> logits, std::span<const std::i
 void cross_entropy_backward(std::span<const float> logits, std::span<const std::int64_t> labels,
                             std::span<const float> log_sum_exp, float scale, std::span<float> dlogits);
 
+// The number of logits in a row; 0 where there are no rows. Throws as above.
+std::size_t check_labels(std::size_t logits, std::span<const std::int64_t> labels);
+
 }  // namespace rondo

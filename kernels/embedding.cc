@@ -7,6 +7,15 @@
 namespace rondo {
 namespace {
 
+void check_table(std::size_t table_size, std::size_t width) {
+  if (width == 0 || table_size % width != 0) {
+    fail(ErrorKind::invalid_argument, "embedding table has {} elements, expected a multiple of the width {}",
+         table_size, width);
+  }
+}
+
+}  // namespace
+
 void check_ids(std::span<const std::int64_t> ids, std::size_t vocabulary) {
   for (std::size_t position = 0; position < ids.size(); ++position) {
     const std::int64_t id = ids[position];
@@ -16,15 +25,6 @@ void check_ids(std::span<const std::int64_t> ids, std::size_t vocabulary) {
     }
   }
 }
-
-void check_table(std::size_t table_size, std::size_t width) {
-  if (width == 0 || table_size % width != 0) {
-    fail(ErrorKind::invalid_argument, "embedding table has {} elements, expected a multiple of the width {}",
-         table_size, width);
-  }
-}
-
-}  // namespace
 
 void gather_rows(std::span<const std::int64_t> ids, std::span<const float> table, std::size_t width,
                  std::span<float> out) {

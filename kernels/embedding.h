@@ -19,4 +19,7 @@ void gather_rows(std::span<const std::int64_t> ids, std::span<const float> table
 void scatter_add_rows(std::span<const std::int64_t> ids, std::span<const float> dout, std::size_t width,
                       std::span<float> dtable);
 
+// Throws invalid_argument unless all ids are in [0, vocabulary).
+void check_ids(std::span<const std::int64_t> ids, std::size_t vocabulary);
+
 }  // namespace rondo

@@ -29,10 +29,7 @@ char transposition(const Matrix& matrix) { return matrix.is_transposed() ? 'T' :
 
 // c = a b + beta c
 void multiply(const Matrix& a, const Matrix& b, float beta, const MutableMatrix& c) {
-  if (a.cols() == 0 || a.cols() != b.rows() || c.rows() != a.rows() || c.cols() != b.cols()) {
-    fail(ErrorKind::invalid_argument, "cannot multiply {} x {} by {} x {} into {} x {}", a.rows(), a.cols(),
-         b.rows(), b.cols(), c.rows(), c.cols());
-  }
+  check_product(a, b, c);
   if (c.rows() == 0 || c.cols() == 0) return;
   const ComputeThreadsScope scope;
   const dnnl_status_t status =
@@ -53,6 +50,13 @@ Matrix::Matrix(std::span<const float> values, std::size_t rows, std::size_t cols
   if (stride < cols || values.size() < needed) {
     fail(ErrorKind::invalid_argument, "{} elements do not hold a matrix of {} x {} with stride {}",
          values.size(), rows, cols, stride);
+  }
+}
+
+void check_product(const Matrix& a, const Matrix& b, const MutableMatrix& c) {
+  if (a.cols() == 0 || a.cols() != b.rows() || c.rows() != a.rows() || c.cols() != b.cols()) {
+    fail(ErrorKind::invalid_argument, "cannot multiply {} x {} by {} x {} into {} x {}", a.rows(), a.cols(),
+         b.rows(), b.cols(), c.rows(), c.cols());
   }
 }
 

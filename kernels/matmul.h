@@ -64,6 +64,9 @@ inline Matrix transposed(const Matrix& matrix) { return matrix.transposed(); }
 void matmul(Matrix a, Matrix b, MutableMatrix c);
 void matmul_add(Matrix a, Matrix b, MutableMatrix c);
 
+// Throws invalid_argument unless c = a b is possible.
+void check_product(const Matrix& a, const Matrix& b, const MutableMatrix& c);
+
 // The number of threads that products called from this thread may use: 1 until set, since ranks fill the
 // cores. A process that forks ranks must not have used more before: OpenMP's threads do not survive a fork.
 // Throws Error (invalid_argument) unless count is at least 1.

@@ -7,21 +7,14 @@
 namespace rondo {
 namespace {
 
-// (low, high) becomes (low cos - high sin, high cos + low sin), with sin times direction.
 void rotate_head(float* head, std::size_t half, const float* cos, const float* sin, float direction) {
-  for (std::size_t i = 0; i < half; ++i) {
-    const float low = head[i];
-    const float high = head[half + i];
-    const float s = direction * sin[i];
-    head[i] = low * cos[i] - high * s;
-    head[half + i] = high * cos[i] + low * s;
-  }
+  for (std::size_t i = 0; i < half; ++i) rotate_pair(head[i], head[half + i], cos[i], direction * sin[i]);
 }
 
 }  // namespace
 
 Rope::Rope(float theta, std::size_t head_dim, std::size_t positions)
-    : half_(head_dim / 2), positions_(positions), cos_(positions * half_), sin_(positions * half_) {
+    : half_(head_dim / 2), cos_(positions * half_), sin_(positions * half_) {
   if (head_dim == 0 || head_dim % 2 != 0) {
     fail(ErrorKind::invalid_argument, "Rope: head_dim is {}, expected an even number", head_dim);
   }
@@ -37,30 +30,36 @@ Rope::Rope(float theta, std::size_t head_dim, std::size_t positions)
 }
 
 void Rope::rotate(std::span<float> x, std::size_t length, std::size_t heads) const {
-  apply(x, length, heads, 1.0f);
+  rondo::rotate(tables(), Rotation::forward, x, length, heads);
 }
 
 void Rope::rotate_backward(std::span<float> dx, std::size_t length, std::size_t heads) const {
-  apply(dx, length, heads, -1.0f);
+  rondo::rotate(tables(), Rotation::backward, dx, length, heads);
 }
 
-void Rope::apply(std::span<float> x, std::size_t length, std::size_t heads, float direction) const {
-  const std::size_t token_size = heads * 2 * half_;
-  const std::size_t sample_size = length * token_size;
-  if (length > positions_) {
-    fail(ErrorKind::invalid_argument, "Rope: length is {}, expected at most {}", length, positions_);
+void check_rotation(const RopeTables& tables, std::size_t elements, std::size_t length, std::size_t heads) {
+  const std::size_t positions = tables.cos.size() / tables.half;
+  if (length > positions) {
+    fail(ErrorKind::invalid_argument, "Rope: length is {}, expected at most {}", length, positions);
   }
-  if (sample_size == 0 || x.size() % sample_size != 0) {
+  const std::size_t sample_size = length * heads * 2 * tables.half;
+  if (sample_size == 0 || elements % sample_size != 0) {
     fail(ErrorKind::invalid_argument, "Rope: x has {} elements, expected a multiple of {} x {} x {}",
-         x.size(), length, heads, 2 * half_);
+         elements, length, heads, 2 * tables.half);
   }
+}
+
+void rotate(const RopeTables& tables, Rotation rotation, std::span<float> x, std::size_t length,
+            std::size_t heads) {
+  check_rotation(tables, x.size(), length, heads);
+  const std::size_t half = tables.half, token_size = heads * 2 * half;
+  const float direction = rotation == Rotation::forward ? 1.0f : -1.0f;
   for (std::size_t start = 0; start < x.size(); start += token_size) {
     const std::size_t position = start / token_size % length;
-    const float* cos = cos_.data() + position * half_;
-    const float* sin = sin_.data() + position * half_;
-    for (std::size_t head = 0; head < heads; ++head) {
-      rotate_head(x.data() + start + head * 2 * half_, half_, cos, sin, direction);
-    }
+    const float* cos = tables.cos.data() + position * half;
+    const float* sin = tables.sin.data() + position * half;
+    for (std::size_t head = 0; head < heads; ++head)
+      rotate_head(x.data() + start + head * 2 * half, half, cos, sin, direction);
   }
 }
 

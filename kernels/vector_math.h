@@ -1,20 +1,21 @@
-// exp and erf for f32 without branches or calls, so that loops over them vectorise.
+// exp and erf for f32 without branches or calls, so that loops over them vectorise. The GPU runs the same.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+#include "kernels/host_device.h"
 
 namespace rondo {
 
 // condition ? yes : no, by bits: GCC turns the plain form into a jump here, and then does not vectorise.
-inline float blend(bool condition, float yes, float no) {
+RONDO_HOST_DEVICE inline float blend(bool condition, float yes, float no) {
   const std::uint32_t mask = 0u - std::uint32_t{condition};
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(yes) & mask) |
-                              (std::bit_cast<std::uint32_t>(no) & ~mask));
+  return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, yes) & mask) |
+                                       (__builtin_bit_cast(std::uint32_t, no) & ~mask));
 }
 
 // x, but at least low and at most high; a NaN stays one.
-inline float clamp(float x, float low, float high) {
+RONDO_HOST_DEVICE inline float clamp(float x, float low, float high) {
   const float at_least = blend(x < low, low, x);
   return blend(at_least > high, high, at_least);
 }
@@ -22,7 +23,7 @@ inline float clamp(float x, float low, float high) {
 // e^x with a relative error below 1e-7. x is clamped to [-87.3365, 88.376], so the result lies between 2^-126
 // and 2.4e38 and never is 0 or infinite; a NaN stays one. x = n ln 2 + r with |r| <= ln 2 / 2, and a
 // polynomial for e^r: the constants of Cephes' expf.
-inline float fast_exp(float x) {
+RONDO_HOST_DEVICE inline float fast_exp(float x) {
   // Adding 1.5 * 2^23 rounds to an integer, which then lies in the low bits of the sum.
   constexpr float rounder = 0x1.8p23f;
   const float inside = clamp(x, -87.3365f, 88.376f);
@@ -36,13 +37,13 @@ inline float fast_exp(float x) {
   tail = tail * r + 1.6666665459e-1f;
   tail = tail * r + 5.0000001201e-1f;
   const float e_to_r = (tail * (r * r) + r) + 1.0f;
-  const float two_to_n = std::bit_cast<float>((std::bit_cast<std::uint32_t>(rounded) + 127u) << 23);
+  const float two_to_n = __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, rounded) + 127u) << 23);
   return e_to_r * two_to_n;
 }
 
 // erf(x) with a relative error below 5e-7; a NaN stays one. The rational function x P(x^2) / Q(x^2) on [-4,
 // 4] is Eigen's.
-inline float fast_erf(float x) {
+RONDO_HOST_DEVICE inline float fast_erf(float x) {
   const float inside = clamp(x, -4.0f, 4.0f);
   const float square = inside * inside;
   float p = -2.72614225801306e-10f;

@@ -1,5 +1,5 @@
 // Memory for whole parameters and gradients, kept for the next unit once one has let it go: fresh pages cost
-// more than the collectives that fill them. It lies in windows, which peers read and write in place.
+// more than the collectives that fill them. It is a Compute's, for exchange.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,24 @@
 #include <span>
 #include <vector>
 
+#include "models/compute.h"
+
 namespace rondo {
 
 // One thread at a time. Holds the most that was taken at one time, of each size, until it ends.
 class BlockPool {
-  struct FreeWindow {
-    void operator()(std::byte* memory) const;
+  struct Free {
+    Compute* compute;
+    std::size_t bytes;
+    void operator()(std::byte* memory) const { compute->free(memory, bytes, Compute::MemoryFor::exchange); }
   };
-  using Window = std::unique_ptr<std::byte, FreeWindow>;
+  using Memory = std::unique_ptr<std::byte, Free>;
 
  public:
+  // The Compute must outlive it.
+  explicit BlockPool(Compute& compute) : compute_(compute) {}
+  Compute& compute() const { return compute_; }
+
   // A block in use; the pool must outlive it.
   class Block {
    public:
@@ -27,24 +35,24 @@ class BlockPool {
     Block& operator=(Block&& other) noexcept;
 
     void release();
-    std::span<std::byte> bytes() const { return {window_.get(), bytes_}; }
+    std::span<std::byte> bytes() const { return {memory_.get(), bytes_}; }
 
    private:
     friend class BlockPool;
-    Block(BlockPool& pool, Window window, std::size_t bytes)
-        : pool_(&pool), window_(std::move(window)), bytes_(bytes) {}
+    Block(BlockPool& pool, Memory memory, std::size_t bytes)
+        : pool_(&pool), memory_(std::move(memory)), bytes_(bytes) {}
 
     BlockPool* pool_ = nullptr;
-    Window window_;
+    Memory memory_{nullptr, Free{}};
     std::size_t bytes_ = 0;
   };
 
-  // At least one page, aligned to a page; what it holds is left from before. Throws system where there is no
-  // memory.
+  // What it holds is left from before. Throws what Compute::allocate() does.
   Block take(std::size_t bytes);
 
  private:
-  std::map<std::size_t, std::vector<Window>> free_;  // by bytes
+  Compute& compute_;
+  std::map<std::size_t, std::vector<Memory>> free_;  // by bytes
 };
 
 }  // namespace rondo

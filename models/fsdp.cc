@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/arithmetic.h"
-#include "kernels/convert.h"
 #include "src/calls.h"
 #include "src/engine.h"
 
@@ -16,13 +14,13 @@ bool is_floating(DataType type) {
 
 }  // namespace
 
-WeightView::WeightView(std::span<const std::byte> values, DataType type) {
+WeightView::WeightView(Compute& compute, std::span<const std::byte> values, DataType type) {
   if (type == DataType::f32) {
     values_ = {reinterpret_cast<const float*>(values.data()), values.size() / sizeof(float)};
     return;
   }
-  copy_.resize(values.size() / size_of(type));
-  to_f32(values, type, copy_);
+  copy_ = Values(compute, values.size() / size_of(type));
+  compute.to_f32(values, type, copy_);
   values_ = copy_;
 }
 
@@ -41,18 +39,18 @@ FsdpUnit::FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit par
   optimizer_.resize(parameter_count());
   for (std::size_t p = 0; p < parameter_count(); ++p) {
     shard_shape(spec(p).name, spec(p).shape, communicator_->rank(), communicator_->size());
-    shards_.emplace_back(*meter_, MemoryKind::shard, shard_elements(p) * size_of(types.parameter));
+    shards_.emplace_back(compute(), *meter_, MemoryKind::shard, shard_elements(p) * size_of(types.parameter));
     const auto state = [&] {
-      return MeteredBuffer(*meter_, MemoryKind::optimizer, shard_elements(p) * sizeof(float));
+      return MeteredBuffer(compute(), *meter_, MemoryKind::optimizer, shard_elements(p) * sizeof(float));
     };
     optimizer_[p] = {state(), state(), state(), state()};
   }
 }
 
 FsdpUnit::~FsdpUnit() {
-  if (!gathering_) return;
+  if (!gathered_) return;
   try {
-    wait_for(*gathering_);
+    wait_for(*gathered_);
   } catch (const std::exception&) {
     // A failed call is done too, and touches nothing any more.
   }
@@ -71,14 +69,16 @@ std::size_t FsdpUnit::whole_elements(std::size_t parameter) const {
 }
 
 void FsdpUnit::initialize(const Fill& fill) {
-  for (std::size_t p = 0; p < parameter_count(); ++p) fill(spec(p), rows(p), optimizer_[p].master.floats());
+  for (std::size_t p = 0; p < parameter_count(); ++p)
+    compute().write(optimizer_[p].master.floats(),
+                    [&](std::span<float> master) { fill(spec(p), rows(p), master); });
   store_shards();
 }
 
 // Rounds the masters to the parameters' type.
 void FsdpUnit::store_shards() {
   for (std::size_t p = 0; p < parameter_count(); ++p)
-    from_f32(optimizer_[p].master.floats(), types_.parameter, shards_[p].bytes());
+    compute().from_f32(optimizer_[p].master.floats(), types_.parameter, shards_[p].bytes());
 }
 
 std::vector<Extents> FsdpUnit::rows_by_rank(const UnitBuffer& whole, DataType type) const {
@@ -122,15 +122,17 @@ void FsdpUnit::begin_unshard(const std::string& scope) {
   for (const MeteredBuffer& shard : shards_)
     if (!shard.bytes().empty()) mine.push_back({shard.bytes().data(), shard.bytes().size()});
   const LedgerScope booked(communicator_->ledger(), scope);
-  gathering_ = communicator_->start(std::move(call));
-  communicator_->progress();
+  gathered_ = compute().start(*communicator_, std::move(call));
+  gathering_ = true;
+  if (gathered_) communicator_->progress();
 }
 
 void FsdpUnit::unshard(const std::string& scope) {
   if (unsharded_) return;
   begin_unshard(scope);
-  wait_for(*gathering_);
-  gathering_ = nullptr;
+  if (gathered_) wait_for(*gathered_);
+  gathered_ = nullptr;
+  gathering_ = false;
   unsharded_ = true;
 }
 
@@ -140,7 +142,7 @@ void FsdpUnit::reshard() {
 }
 
 WeightView FsdpUnit::weight(std::size_t parameter) const {
-  return {whole_.bytes(parameter), types_.parameter};
+  return {compute(), whole_.bytes(parameter), types_.parameter};
 }
 
 std::span<float> FsdpUnit::gradient(std::size_t parameter) {
@@ -149,7 +151,7 @@ std::span<float> FsdpUnit::gradient(std::size_t parameter) {
     has_gradient_.assign(parameter_count(), false);
   }
   // One by one, so that the zeros are still in the caches when something is added to them.
-  if (!has_gradient_[parameter]) std::ranges::fill(gradients_.floats(parameter), 0.0f);
+  if (!has_gradient_[parameter]) compute().clear(gradients_.bytes(parameter));
   has_gradient_[parameter] = true;
   return gradients_.floats(parameter);
 }
@@ -159,7 +161,7 @@ void FsdpUnit::reduce_gradients(const std::string& scope) {
   if (types_.gradient != DataType::f32) {
     UnitBuffer rounded = take_whole(MemoryKind::gradient, types_.gradient);
     for (std::size_t p = 0; p < parameter_count(); ++p)
-      from_f32(gradients_.floats(p), types_.gradient, rounded.bytes(p));
+      compute().from_f32(gradients_.floats(p), types_.gradient, rounded.bytes(p));
     gradients_ = std::move(rounded);
   }
   Call call = batch(CallKind::reduce_scatter, types_.gradient, gradients_);
@@ -169,25 +171,26 @@ void FsdpUnit::reduce_gradients(const std::string& scope) {
   call.output[static_cast<std::size_t>(communicator_->rank())] = mine;
   {
     const LedgerScope booked(communicator_->ledger(), scope);
-    communicator_->run(std::move(call));
+    compute().run(*communicator_, std::move(call));
   }
   auto reduced = mine.begin();
   for (std::size_t p = 0; p < parameter_count(); ++p)
     if (!gradient_shard(p).empty()) {
-      add(gradient_shard(p), WeightView({reduced->data, reduced->bytes}, types_.gradient));
+      compute().add(gradient_shard(p),
+                    WeightView(compute(), {reduced->data, reduced->bytes}, types_.gradient));
       ++reduced;
     }
   gradients_.release();
 }
 
 void FsdpUnit::zero_gradients() {
-  for (OptimizerState& state : optimizer_) std::ranges::fill(state.gradient.floats(), 0.0f);
+  for (OptimizerState& state : optimizer_) compute().clear(state.gradient.bytes());
 }
 
 void FsdpUnit::step(const AdamW& options, std::int64_t step) {
   for (OptimizerState& state : optimizer_)
-    adamw_step(options, step, state.master.floats(), state.gradient.floats(), state.first_moment.floats(),
-               state.second_moment.floats());
+    compute().adamw_step(options, step, state.master.floats(), state.gradient.floats(),
+                         state.first_moment.floats(), state.second_moment.floats());
   store_shards();
 }
 

@@ -27,13 +27,14 @@ struct FsdpTypes {
 };
 
 // A parameter's values as f32 for as long as the view lives: the memory itself where it is f32, else a copy.
+// All is the Compute's memory.
 class WeightView {
  public:
-  WeightView(std::span<const std::byte> values, DataType type);
+  WeightView(Compute& compute, std::span<const std::byte> values, DataType type);
   operator std::span<const float>() const { return values_; }
 
  private:
-  std::vector<float> copy_;
+  Values copy_;
   std::span<const float> values_;
 };
 
@@ -41,19 +42,23 @@ class FsdpUnit {
  public:
   // Throws invalid_argument for a scalar parameter, as FSDP2 does, and for types that are not floating point.
   // Units with the same number of elements take turns with the pool's blocks; `pool` must outlive the unit.
+  // The pool's Compute is where all of the unit's memory is, and where it computes.
   FsdpUnit(std::shared_ptr<Communicator> communicator, ParameterUnit parameters, FsdpTypes types,
            BlockPool& pool);
   FsdpUnit(FsdpUnit&&) = default;
-  // Waits for a prefetch that is under way, until its deadline: it writes to memory that goes.
+  // Waits for a prefetch that is under way, until its deadline: it writes to memory that goes. (On a device
+  // that memory's next use comes after.)
   ~FsdpUnit();
 
+  Compute& compute() const { return pool_->compute(); }
   const std::string& name() const { return parameters_.name; }
   std::size_t parameter_count() const { return parameters_.parameters.size(); }
   const ParameterSpec& spec(std::size_t parameter) const { return parameters_.parameters[parameter]; }
   RowRange rows(std::size_t parameter) const;
   const MemoryMeter& memory() const { return *meter_; }
 
-  // Sets this rank's rows: `fill(spec, rows, out)` writes them as f32, rows.size() x the elements of a row.
+  // Sets this rank's rows: `fill(spec, rows, out)` writes them as f32, rows.size() x the elements of a row,
+  // to memory of the host's.
   using Fill = std::function<void(const ParameterSpec&, RowRange, std::span<float>)>;
   void initialize(const Fill& fill);
 
@@ -108,7 +113,8 @@ class FsdpUnit {
   std::vector<bool> has_gradient_;                                        // of gradients_, by parameter
   std::vector<OptimizerState> optimizer_;
   bool unsharded_ = false;
-  std::shared_ptr<PendingCall> gathering_;
+  bool gathering_ = false;                 // begun, and unshard() has not been called since
+  std::shared_ptr<PendingCall> gathered_;  // what unshard() waits for, if it must
 };
 
 }  // namespace rondo

@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/activation.h"
-#include "kernels/arithmetic.h"
-#include "kernels/attention.h"
-#include "kernels/matmul.h"
-#include "kernels/norm.h"
-
 namespace rondo {
 namespace {
 
 constexpr float layer_norm_eps = 1e-5f;
-
-using Values = std::vector<float>;
 
 void need_values(const char* name, std::size_t count, std::size_t expected) {
   if (count != expected)
@@ -32,9 +24,10 @@ class Part {
 
 class AttentionPart : public Part {
  public:
-  AttentionPart(TensorParallel& parallel, const MegatronConfig& config, const MegatronWeights& weights,
-                MegatronWeights& gradients)
+  AttentionPart(TensorParallel& parallel, const MegatronConfig& config, const PlacedWeights& weights,
+                PlacedWeights& gradients)
       : parallel_(parallel),
+        compute_(parallel.compute()),
         weights_(weights),
         gradients_(gradients),
         rows_(config.tokens()),
@@ -42,8 +35,9 @@ class AttentionPart : public Part {
         width_(config.hidden / static_cast<std::size_t>(parallel.size())) {
     const std::size_t heads = config.heads / static_cast<std::size_t>(parallel.size());
     shape_ = {config.batch, config.sequence, heads, heads, config.head_dim(), false};
-    for (Values* values : {&q_, &k_, &v_, &local_, &dq_, &dk_, &dv_}) values->resize(rows_ * width_);
-    probabilities_.resize(config.batch * heads * config.sequence * config.sequence);
+    for (Values* values : {&q_, &k_, &v_, &local_, &dq_, &dk_, &dv_})
+      *values = Values(compute_, rows_ * width_);
+    probabilities_ = Values(compute_, config.batch * heads * config.sequence * config.sequence);
   }
 
   void forward(std::span<const float> t, std::span<float> y) override {
@@ -51,7 +45,7 @@ class AttentionPart : public Part {
     project(weights_.wq, q_);
     project(weights_.wk, k_);
     project(weights_.wv, v_);
-    attention(shape_, q_, k_, v_, local_, probabilities_);
+    compute_.attention(shape_, q_, k_, v_, local_, probabilities_);
     const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::attention_forward);
     parallel_.gather_forward(local_, rows_, y);
   }
@@ -59,8 +53,8 @@ class AttentionPart : public Part {
   void backward(std::span<const float> dy, std::span<float> dt) override {
     const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::attention_backward);
     parallel_.gather_backward(dy, rows_, local_);
-    attention_backward(shape_, local_, q_, k_, v_, probabilities_, dq_, dk_, dv_);
-    std::fill(dt.begin(), dt.end(), 0.0f);
+    compute_.attention_backward(shape_, local_, q_, k_, v_, probabilities_, dq_, dk_, dv_);
+    compute_.clear(std::as_writable_bytes(dt));
     project_backward(weights_.wq, dq_, gradients_.wq, dt);
     project_backward(weights_.wk, dk_, gradients_.wk, dt);
     project_backward(weights_.wv, dv_, gradients_.wv, dt);
@@ -68,17 +62,18 @@ class AttentionPart : public Part {
   }
 
  private:
-  void project(const Values& weight, Values& to) const {
-    matmul({t_, rows_, hidden_}, {weight, hidden_, width_}, {to, rows_, width_});
+  void project(const Values& weight, Values& to) {
+    compute_.matmul({t_, rows_, hidden_}, {weight, hidden_, width_}, {to, rows_, width_});
   }
-  void project_backward(const Values& weight, const Values& dto, Values& dweight, std::span<float> dt) const {
-    matmul(transposed({t_, rows_, hidden_}), {dto, rows_, width_}, {dweight, hidden_, width_});
-    matmul_add({dto, rows_, width_}, transposed({weight, hidden_, width_}), {dt, rows_, hidden_});
+  void project_backward(const Values& weight, const Values& dto, Values& dweight, std::span<float> dt) {
+    compute_.matmul(transposed({t_, rows_, hidden_}), {dto, rows_, width_}, {dweight, hidden_, width_});
+    compute_.matmul_add({dto, rows_, width_}, transposed({weight, hidden_, width_}), {dt, rows_, hidden_});
   }
 
   TensorParallel& parallel_;
-  const MegatronWeights& weights_;
-  MegatronWeights& gradients_;
+  Compute& compute_;
+  const PlacedWeights& weights_;
+  PlacedWeights& gradients_;
   std::size_t rows_, hidden_, width_;
   AttentionShape shape_;
   std::span<const float> t_;
@@ -89,23 +84,24 @@ class AttentionPart : public Part {
 
 class FfnPart : public Part {
  public:
-  FfnPart(TensorParallel& parallel, const MegatronConfig& config, const MegatronWeights& weights,
-          MegatronWeights& gradients)
+  FfnPart(TensorParallel& parallel, const MegatronConfig& config, const PlacedWeights& weights,
+          PlacedWeights& gradients)
       : parallel_(parallel),
+        compute_(parallel.compute()),
         weights_(weights),
         gradients_(gradients),
         rows_(config.tokens()),
         hidden_(config.hidden),
         width_(config.ffn_width() / static_cast<std::size_t>(parallel.size())) {
-    for (Values* values : {&wide_, &activated_, &dwide_}) values->resize(rows_ * width_);
-    if (parallel.conjugates() == Conjugates::dual) sum_.resize(rows_ * hidden_);
+    for (Values* values : {&wide_, &activated_, &dwide_}) *values = Values(compute_, rows_ * width_);
+    if (parallel.conjugates() == Conjugates::dual) sum_ = Values(compute_, rows_ * hidden_);
   }
 
   void forward(std::span<const float> t, std::span<float> y) override {
     t_ = t;
-    matmul({t, rows_, hidden_}, {weights_.w1, hidden_, width_}, {wide_, rows_, width_});
-    gelu(wide_, activated_);
-    matmul({activated_, rows_, width_}, {weights_.w2, width_, hidden_}, {y, rows_, hidden_});
+    compute_.matmul({t, rows_, hidden_}, {weights_.w1, hidden_, width_}, {wide_, rows_, width_});
+    compute_.gelu(wide_, activated_);
+    compute_.matmul({activated_, rows_, width_}, {weights_.w2, width_, hidden_}, {y, rows_, hidden_});
     const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::ffn_forward);
     parallel_.g_forward(y);
   }
@@ -113,18 +109,21 @@ class FfnPart : public Part {
   void backward(std::span<const float> dy, std::span<float> dt) override {
     const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::ffn_backward);
     const Matrix dproduct(parallel_.g_backward(dy, sum_), rows_, hidden_);
-    matmul(transposed({activated_, rows_, width_}), dproduct, {gradients_.w2, width_, hidden_});
-    matmul(dproduct, transposed({weights_.w2, width_, hidden_}), {dwide_, rows_, width_});
-    gelu_backward(dwide_, wide_, dwide_);
-    matmul(transposed({t_, rows_, hidden_}), {dwide_, rows_, width_}, {gradients_.w1, hidden_, width_});
-    matmul({dwide_, rows_, width_}, transposed({weights_.w1, hidden_, width_}), {dt, rows_, hidden_});
+    compute_.matmul(transposed({activated_, rows_, width_}), dproduct, {gradients_.w2, width_, hidden_});
+    compute_.matmul(dproduct, transposed({weights_.w2, width_, hidden_}), {dwide_, rows_, width_});
+    compute_.gelu_backward(dwide_, wide_, dwide_);
+    compute_.matmul(transposed({t_, rows_, hidden_}), {dwide_, rows_, width_},
+                    {gradients_.w1, hidden_, width_});
+    compute_.matmul({dwide_, rows_, width_}, transposed({weights_.w1, hidden_, width_}),
+                    {dt, rows_, hidden_});
     parallel_.f_backward(dt);
   }
 
  private:
   TensorParallel& parallel_;
-  const MegatronWeights& weights_;
-  MegatronWeights& gradients_;
+  Compute& compute_;
+  const PlacedWeights& weights_;
+  PlacedWeights& gradients_;
   std::size_t rows_, hidden_, width_;
   std::span<const float> t_;
   Values wide_, activated_, dwide_;
@@ -134,18 +133,19 @@ class FfnPart : public Part {
 // LayerNorm over the last dimension, with what its backward pass needs.
 class LayerNorm {
  public:
-  explicit LayerNorm(const MegatronConfig& config)
-      : y_(config.elements()), inverse_deviation_(config.tokens()) {}
+  LayerNorm(Compute& compute, const MegatronConfig& config)
+      : compute_(compute), y_(compute, config.elements()), inverse_deviation_(compute, config.tokens()) {}
 
   std::span<const float> forward(std::span<const float> x) {
-    layer_norm(x, layer_norm_eps, y_, inverse_deviation_);
+    compute_.layer_norm(x, layer_norm_eps, y_, inverse_deviation_);
     return y_;
   }
-  void backward(std::span<const float> dy, std::span<float> dx) const {
-    layer_norm_backward(dy, y_, inverse_deviation_, dx);
+  void backward(std::span<const float> dy, std::span<float> dx) {
+    compute_.layer_norm_backward(dy, y_, inverse_deviation_, dx);
   }
 
  private:
+  Compute& compute_;
   Values y_, inverse_deviation_;
 };
 
@@ -159,18 +159,21 @@ void check_sizes(const MegatronConfig& config, const MegatronWeights& weights, i
 // A part with its residual and its norm: x + part(LN(x)), or LN(x + part(x)).
 class ResidualPart {
  public:
-  ResidualPart(const MegatronConfig& config, std::unique_ptr<Part> part)
-      : place_(config.norm), norm_(config), part_(std::move(part)), room_(config.elements()) {}
+  ResidualPart(Compute& compute, const MegatronConfig& config, std::unique_ptr<Part> part)
+      : compute_(compute),
+        place_(config.norm),
+        norm_(compute, config),
+        part_(std::move(part)),
+        room_(compute, config.elements()) {}
 
   void forward(std::span<const float> x, std::span<float> y) {
     if (place_ == NormPlace::pre) {
       part_->forward(norm_.forward(x), y);
-      add(y, x);
+      compute_.add(y, x);
     } else {
       part_->forward(x, room_);
-      add(room_, x);
-      const std::span<const float> normed = norm_.forward(room_);
-      std::copy(normed.begin(), normed.end(), y.begin());
+      compute_.add(room_, x);
+      compute_.copy_rows(norm_.forward(room_), y.size(), y, y.size(), 1, y.size());
     }
   }
 
@@ -178,35 +181,41 @@ class ResidualPart {
     if (place_ == NormPlace::pre) {
       part_->backward(dy, room_);
       norm_.backward(room_, dx);
-      add(dx, dy);
+      compute_.add(dx, dy);
     } else {
       norm_.backward(dy, room_);
       part_->backward(room_, dx);
-      add(dx, room_);
+      compute_.add(dx, room_);
     }
   }
 
  private:
+  Compute& compute_;
   NormPlace place_;
   LayerNorm norm_;
   std::unique_ptr<Part> part_;
   Values room_;  // the sum before the norm, or a gradient on either side of the part
 };
 
-MegatronBlock::MegatronBlock(TensorParallel& parallel, const MegatronConfig& config, MegatronWeights weights)
-    : weights_(std::move(weights)), communicator_(parallel.communicator()) {
+MegatronBlock::MegatronBlock(TensorParallel& parallel, const MegatronConfig& config,
+                             const MegatronWeights& weights)
+    : config_(config), compute_(parallel.compute()), communicator_(parallel.communicator()) {
   check(config, parallel.size());
-  check_sizes(config, weights_, parallel.rank(), parallel.size());
-  gradients_ = weights_;
-  middle_.resize(config.elements());
-  dmiddle_.resize(config.elements());
+  check_sizes(config, weights, parallel.rank(), parallel.size());
+  weights_ = place(compute_, config, weights);
+  for (const MegatronWeightSpec& spec : weight_specs(config))
+    gradients_.*spec.placed = Values(compute_, (weights.*spec.values).size());
+  middle_ = Values(compute_, config.elements());
+  dmiddle_ = Values(compute_, config.elements());
   attention_ = std::make_unique<ResidualPart>(
-      config, std::make_unique<AttentionPart>(parallel, config, weights_, gradients_));
-  ffn_ = std::make_unique<ResidualPart>(config,
+      compute_, config, std::make_unique<AttentionPart>(parallel, config, weights_, gradients_));
+  ffn_ = std::make_unique<ResidualPart>(compute_, config,
                                         std::make_unique<FfnPart>(parallel, config, weights_, gradients_));
 }
 
 MegatronBlock::~MegatronBlock() = default;
+
+MegatronWeights MegatronBlock::gradients() const { return on_host(compute_, config_, gradients_); }
 
 void MegatronBlock::forward(std::span<const float> x, std::span<float> out) {
   forward_attention(x);
@@ -234,14 +243,16 @@ void MegatronBlock::backward(std::span<const float> dout, std::span<float> dx) {
 }
 
 MegatronModel::MegatronModel(Communicator& communicator, const MegatronConfig& config,
-                             std::vector<MegatronWeights> layers)
-    : config_(config), parallel_(communicator, config.conjugates) {
+                             std::vector<MegatronWeights> layers, Compute& compute)
+    : config_(config), parallel_(communicator, config.conjugates, compute) {
   check(config, communicator.size());
   if (layers.empty()) fail(ErrorKind::invalid_argument, "layers is 0: expected at least 1");
-  for (MegatronWeights& weights : layers) blocks_.emplace_back(parallel_, config, std::move(weights));
-  outputs_.assign(blocks_.size(), Values(config.elements()));
-  gradient_.resize(config.elements());
-  next_gradient_.resize(config.elements());
+  for (const MegatronWeights& weights : layers) {
+    blocks_.emplace_back(parallel_, config, weights);
+    outputs_.emplace_back(compute, config.elements());
+  }
+  gradient_ = Values(compute, config.elements());
+  next_gradient_ = Values(compute, config.elements());
 }
 
 std::span<const float> MegatronModel::forward(std::span<const float> x) {
@@ -250,20 +261,22 @@ std::span<const float> MegatronModel::forward(std::span<const float> x) {
     const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::same_input);
     parallel_.need_same("x", x);
   }
+  x = compute().from_host(x, x_);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     blocks_[layer].forward(x, outputs_[layer]);
     x = outputs_[layer];
   }
-  return x;
+  return compute().on_host(x, host_out_);
 }
 
 std::span<const float> MegatronModel::backward(std::span<const float> dout) {
   need_values("dout", dout.size(), gradient_.size());
-  std::copy(dout.begin(), dout.end(), gradient_.begin());
   // With dual operators every rank's loss counts, which makes all gradients N times too large. They are
   // linear in the gradient that goes in, so that one is divided, and not each of those that come out.
-  if (config_.conjugates == Conjugates::dual)
-    for (float& value : gradient_) value /= static_cast<float>(parallel_.size());
+  const float divisor = config_.conjugates == Conjugates::dual ? static_cast<float>(parallel_.size()) : 1.0f;
+  compute().write(gradient_, [&](std::span<float> gradient) {
+    std::ranges::transform(dout, gradient.begin(), [&](float value) { return value / divisor; });
+  });
   for (std::size_t layer = blocks_.size(); layer-- > 0;) {
     blocks_[layer].backward(gradient_, next_gradient_);
     std::swap(gradient_, next_gradient_);
@@ -271,7 +284,7 @@ std::span<const float> MegatronModel::backward(std::span<const float> dout) {
   const LedgerScope model(parallel_.communicator().ledger(), tp_scopes::block);
   const LedgerScope scope(parallel_.communicator().ledger(), tp_scopes::leaf);
   parallel_.sum_leaf(gradient_);
-  return gradient_;
+  return compute().on_host(gradient_, host_dx_);
 }
 
 double mean_loss(std::span<const float> out, std::span<float> dout) {

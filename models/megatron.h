@@ -9,7 +9,8 @@
 //              and eps 1e-5.
 //
 // All tensors are f32 and row-major; x, outputs and their gradients are [batch, sequence, hidden] and the
-// same on all ranks; weights and their gradients are a rank's own parts. Every function is collective.
+// same on all ranks; weights and their gradients are a rank's own parts. A block's tensors are in its
+// Compute's memory, what a model takes and gives is the host's. Every function is collective.
 // Communication is booked in the ledger under tp_scopes; all arithmetic is local, on the calling thread. A
 // model belongs to one thread at a time.
 #pragma once
@@ -42,7 +43,7 @@ class MegatronBlock {
  public:
   // weights: this rank's parts. Throws invalid_argument where check() does and where a weight has another
   // size.
-  MegatronBlock(TensorParallel& parallel, const MegatronConfig& config, MegatronWeights weights);
+  MegatronBlock(TensorParallel& parallel, const MegatronConfig& config, const MegatronWeights& weights);
   ~MegatronBlock();
 
   // out for x. Keeps activations for the backward pass, and a view of x, which must stay as it is until then.
@@ -54,22 +55,27 @@ class MegatronBlock {
   // Overwrites dx and gradients() for the gradient dout of the last forward()'s output.
   void backward(std::span<const float> dout, std::span<float> dx);
 
-  MegatronWeights& weights() { return weights_; }
-  const MegatronWeights& gradients() const { return gradients_; }
+  PlacedWeights& weights() { return weights_; }
+  const PlacedWeights& weight_gradients() const { return gradients_; }
+  // A copy for the host.
+  MegatronWeights gradients() const;
 
  private:
-  MegatronWeights weights_, gradients_;
+  MegatronConfig config_;
+  Compute& compute_;
+  PlacedWeights weights_, gradients_;
   Communicator& communicator_;
   std::unique_ptr<ResidualPart> attention_, ffn_;
-  std::vector<float> middle_, dmiddle_;  // after attention and its residual
+  Values middle_, dmiddle_;  // after attention and its residual
 };
 
 // A stack of blocks, the same sizes in all of them.
 class MegatronModel {
  public:
-  // layers: this rank's parts of the weights of each layer, one at least. Throws as MegatronBlock does.
-  MegatronModel(Communicator& communicator, const MegatronConfig& config,
-                std::vector<MegatronWeights> layers);
+  // layers: this rank's parts of the weights of each layer, one at least. Throws as MegatronBlock does. The
+  // Compute must outlive the model.
+  MegatronModel(Communicator& communicator, const MegatronConfig& config, std::vector<MegatronWeights> layers,
+                Compute& compute = cpu_compute());
   MegatronModel(const MegatronModel&) = delete;
   MegatronModel& operator=(const MegatronModel&) = delete;
 
@@ -80,6 +86,7 @@ class MegatronModel {
   // rank. Overwrites every block's gradients: they are those of one process, whichever the conjugates.
   std::span<const float> backward(std::span<const float> dout);
 
+  Compute& compute() const { return parallel_.compute(); }
   std::size_t layers() const { return blocks_.size(); }
   MegatronBlock& block(std::size_t layer) { return blocks_[layer]; }
 
@@ -87,8 +94,10 @@ class MegatronModel {
   MegatronConfig config_;
   TensorParallel parallel_;
   std::deque<MegatronBlock> blocks_;
-  std::vector<std::vector<float>> outputs_;      // by layer
-  std::vector<float> gradient_, next_gradient_;  // on their way down
+  Values x_;                               // where the host's x cannot be computed on
+  std::vector<Values> outputs_;            // by layer
+  Values gradient_, next_gradient_;        // on their way down
+  std::vector<float> host_out_, host_dx_;  // where the host cannot read what was computed
 };
 
 // The losses and their gradients for an output, local arithmetic alike on every rank, sums in f64. They

@@ -89,11 +89,28 @@ Patch MegatronWeightSpec::patch(int rank, int ranks) const {
 
 std::array<MegatronWeightSpec, 5> weight_specs(const MegatronConfig& config) {
   const std::size_t hidden = config.hidden, ffn = config.ffn_width();
-  return {{{"wq", &MegatronWeights::wq, hidden, hidden, false},
-           {"wk", &MegatronWeights::wk, hidden, hidden, false},
-           {"wv", &MegatronWeights::wv, hidden, hidden, false},
-           {"w1", &MegatronWeights::w1, hidden, ffn, false},
-           {"w2", &MegatronWeights::w2, ffn, hidden, true}}};
+  return {{{"wq", &MegatronWeights::wq, &PlacedWeights::wq, hidden, hidden, false},
+           {"wk", &MegatronWeights::wk, &PlacedWeights::wk, hidden, hidden, false},
+           {"wv", &MegatronWeights::wv, &PlacedWeights::wv, hidden, hidden, false},
+           {"w1", &MegatronWeights::w1, &PlacedWeights::w1, hidden, ffn, false},
+           {"w2", &MegatronWeights::w2, &PlacedWeights::w2, ffn, hidden, true}}};
+}
+
+PlacedWeights place(Compute& compute, const MegatronConfig& config, const MegatronWeights& weights) {
+  PlacedWeights placed;
+  for (const MegatronWeightSpec& spec : weight_specs(config))
+    placed.*spec.placed = copy_to(compute, weights.*spec.values);
+  return placed;
+}
+
+MegatronWeights on_host(Compute& compute, const MegatronConfig& config, const PlacedWeights& weights) {
+  MegatronWeights host;
+  std::vector<float> room;
+  for (const MegatronWeightSpec& spec : weight_specs(config)) {
+    const std::span<const float> values = compute.on_host(weights.*spec.placed, room);
+    (host.*spec.values).assign(values.begin(), values.end());
+  }
+  return host;
 }
 
 MegatronWeights shard_of(const MegatronWeights& whole, const MegatronConfig& config, int rank, int ranks) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/compute.h"
 #include "models/patch.h"
 #include "models/shape.h"
 #include "models/tensor_parallel.h"
@@ -38,13 +39,17 @@ void check(const MegatronConfig& config, int ranks);
 
 // wq, wk, wv [H, H], w1 [H, F], w2 [F, H], used as x @ w: whole, or one rank's columns of the first four and
 // rows of w2.
-struct MegatronWeights {
-  std::vector<float> wq, wk, wv, w1, w2;
+template <typename Tensor>
+struct MegatronTensors {
+  Tensor wq, wk, wv, w1, w2;
 };
+using MegatronWeights = MegatronTensors<std::vector<float>>;  // the host's
+using PlacedWeights = MegatronTensors<Values>;                // where a block computes
 
 struct MegatronWeightSpec {
   const char* name;
   std::vector<float> MegatronWeights::*values;
+  Values PlacedWeights::*placed;
   std::size_t rows, columns;  // of the whole
   bool by_rows;               // how it is cut
 
@@ -54,6 +59,10 @@ struct MegatronWeightSpec {
 };
 
 std::array<MegatronWeightSpec, 5> weight_specs(const MegatronConfig& config);
+
+// Copies, there and back.
+PlacedWeights place(Compute& compute, const MegatronConfig& config, const MegatronWeights& weights);
+MegatronWeights on_host(Compute& compute, const MegatronConfig& config, const PlacedWeights& weights);
 
 // A rank's part of the weights, which `whole` holds.
 MegatronWeights shard_of(const MegatronWeights& whole, const MegatronConfig& config, int rank, int ranks);

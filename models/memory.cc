@@ -1,9 +1,6 @@
 #include "models/memory.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <utility>
 
 namespace rondo {
@@ -31,15 +28,10 @@ void MeteredBytes::release() {
   if (meter_ != nullptr) meter_->remove(kind_, bytes_);
 }
 
-void MeteredBuffer::Free::operator()(std::byte* data) const { std::free(data); }
-
-MeteredBuffer::MeteredBuffer(MemoryMeter& meter, MemoryKind kind, std::size_t bytes) {
-  constexpr std::size_t line = 64;
-  const std::size_t lines = std::max<std::size_t>((bytes + line - 1) / line, 1);
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(line, lines * line)));
-  if (!data_) throw std::bad_alloc();
-  std::memset(data_.get(), 0, bytes);
-  metered_ = {meter, kind, bytes};
+MeteredBuffer::MeteredBuffer(Compute& compute, MemoryMeter& meter, MemoryKind kind, std::size_t bytes)
+    : data_(compute.allocate(bytes, Compute::MemoryFor::arithmetic), Free{&compute, bytes}),
+      metered_(meter, kind, bytes) {
+  compute.clear(this->bytes());
 }
 
 }  // namespace rondo

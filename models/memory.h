@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "models/compute.h"
+
 namespace rondo {
 
 enum class MemoryKind {
@@ -50,11 +52,11 @@ class MeteredBytes {
   std::size_t bytes_ = 0;
 };
 
-// Bytes on the heap, aligned to cache lines, zero at first. The meter must outlive it.
+// Bytes where a Compute works, zero at first. The Compute and the meter must outlive it.
 class MeteredBuffer {
  public:
   MeteredBuffer() = default;
-  MeteredBuffer(MemoryMeter& meter, MemoryKind kind, std::size_t bytes);
+  MeteredBuffer(Compute& compute, MemoryMeter& meter, MemoryKind kind, std::size_t bytes);
 
   std::span<std::byte> bytes() const { return {data_.get(), metered_.count()}; }
   // The bytes as f32, of which there are bytes / 4.
@@ -64,9 +66,11 @@ class MeteredBuffer {
 
  private:
   struct Free {
-    void operator()(std::byte* data) const;
+    Compute* compute;
+    std::size_t bytes;
+    void operator()(std::byte* data) const { compute->free(data, bytes, Compute::MemoryFor::arithmetic); }
   };
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, Free> data_{nullptr, Free{}};
   MeteredBytes metered_;
 };
 

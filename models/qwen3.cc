@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/arithmetic.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/embedding.h"
-#include "kernels/norm.h"
 #include "models/generator.h"
 #include "src/calls.h"
 
@@ -42,9 +38,11 @@ std::vector<std::int64_t> next_token_labels(std::span<const std::int64_t> ids, T
 
 Qwen3::Qwen3(std::shared_ptr<Communicator> communicator, Qwen3Config config, Qwen3Options options)
     : communicator_(std::move(communicator)),
+      compute_(*options.compute),
       config_(std::move(config)),
-      rope_(static_cast<float>(config_.rope_theta), config_.head_dim, options.positions),
-      layer_(config_, rope_),
+      layer_(compute_, config_,
+             Rope(static_cast<float>(config_.rope_theta), config_.head_dim, options.positions)),
+      pool_(compute_),
       root_(communicator_, qwen3_root_unit(config_), options.types, pool_) {
   require_valid(config_, "model");
   layers_.reserve(config_.num_hidden_layers);
@@ -86,10 +84,11 @@ double Qwen3::forward(std::span<const std::int64_t> ids, TokenShape shape) {
   shape_ = shape;
   ids_.assign(ids.begin(), ids.end());
   labels_ = next_token_labels(ids, shape);
-  kept_.assign(layers_.size(), {});
+  kept_.clear();
+  kept_.resize(layers_.size());
   root_.unshard(qwen3_scope::forward(root_));
-  hidden_.resize(shape.tokens() * config_.hidden_size);
-  gather_rows(ids_, root_.weight(embedding), config_.hidden_size, hidden_);
+  hidden_ = Values(compute_, shape.tokens() * config_.hidden_size);
+  compute_.gather_rows(ids_, root_.weight(embedding), config_.hidden_size, hidden_);
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     FsdpUnit& unit = layers_[index];
     unit.unshard(qwen3_scope::forward(unit));
@@ -97,22 +96,22 @@ double Qwen3::forward(std::span<const std::int64_t> ids, TokenShape shape) {
     if (shape.samples > 0) hidden_ = layer_.forward(unit, shape, std::move(hidden_), kept_[index]);
     unit.reshard();
   }
-  normed_.resize(hidden_.size());
-  inverse_rms_.resize(shape.tokens());
-  logits_.clear();
+  normed_ = Values(compute_, hidden_.size());
+  inverse_rms_ = Values(compute_, shape.tokens());
+  logits_ = {};
   if (shape.samples > 0) {
-    rms_norm(hidden_, root_.weight(final_norm), static_cast<float>(config_.rms_norm_eps), normed_,
-             inverse_rms_);
-    logits_ = linear(normed_, root_.weight(head_parameter()), shape.tokens());
+    compute_.rms_norm(hidden_, root_.weight(final_norm), static_cast<float>(config_.rms_norm_eps), normed_,
+                      inverse_rms_);
+    logits_ = linear(compute_, normed_, root_.weight(head_parameter()), shape.tokens());
   }
   return mean_loss(labels_);
 }
 
 // A mean of the ranks' means would be wrong where ranks have unequally many labels.
 double Qwen3::mean_loss(std::span<const std::int64_t> labels) {
-  log_sum_exp_.resize(shape_.tokens());
+  log_sum_exp_ = Values(compute_, shape_.tokens());
   CrossEntropy mine;
-  if (shape_.samples > 0) mine = cross_entropy(logits_, labels, log_sum_exp_);
+  if (shape_.samples > 0) mine = compute_.cross_entropy(logits_, labels, log_sum_exp_);
   const auto [loss, rows] =
       sum_over_ranks(*communicator_, qwen3_scope::loss, {mine.loss_sum, static_cast<double>(mine.rows)});
   if (rows == 0) fail(ErrorKind::invalid_argument, "no rank has a label: samples need at least two tokens");
@@ -121,16 +120,16 @@ double Qwen3::mean_loss(std::span<const std::int64_t> labels) {
 }
 
 void Qwen3::backward(float loss_scale) {
-  std::vector<float> gradient(hidden_.size());
+  Values gradient(compute_, hidden_.size());
   if (shape_.samples > 0) {
     // The ranks' gradients are averaged: times the number of ranks they add up to the mean over all labels.
     const float scale = loss_scale * static_cast<float>(communicator_->size() / total_labels_);
-    std::vector<float> d_logits(logits_.size());
-    cross_entropy_backward(logits_, labels_, log_sum_exp_, scale, d_logits);
-    const std::vector<float> d_normed = linear_backward(d_logits, normed_, root_.weight(head_parameter()),
-                                                        root_.gradient(head_parameter()), shape_.tokens());
-    rms_norm_backward(d_normed, hidden_, root_.weight(final_norm), inverse_rms_, gradient,
-                      root_.gradient(final_norm));
+    Values d_logits(compute_, logits_.size());
+    compute_.cross_entropy_backward(logits_, labels_, log_sum_exp_, scale, d_logits);
+    const Values d_normed = linear_backward(compute_, d_logits, normed_, root_.weight(head_parameter()),
+                                            root_.gradient(head_parameter()), shape_.tokens());
+    compute_.rms_norm_backward(d_normed, hidden_, root_.weight(final_norm), inverse_rms_, gradient,
+                               root_.gradient(final_norm));
   }
   for (std::size_t index = layers_.size(); index-- > 0;) {
     FsdpUnit& unit = layers_[index];
@@ -142,7 +141,8 @@ void Qwen3::backward(float loss_scale) {
     unit.reshard();
     unit.reduce_gradients(qwen3_scope::reduce(unit));
   }
-  if (shape_.samples > 0) scatter_add_rows(ids_, gradient, config_.hidden_size, root_.gradient(embedding));
+  if (shape_.samples > 0)
+    compute_.scatter_add_rows(ids_, gradient, config_.hidden_size, root_.gradient(embedding));
   root_.reshard();
   root_.reduce_gradients(qwen3_scope::reduce(root_));
 }
@@ -151,14 +151,13 @@ double Qwen3::gradient_norm() {
   double squares = 0;
   for (FsdpUnit* unit : units())
     for (std::size_t p = 0; p < unit->parameter_count(); ++p)
-      squares += sum_of_squares(unit->gradient_shard(p));
+      squares += compute_.sum_of_squares(unit->gradient_shard(p));
   return std::sqrt(sum_over_ranks(*communicator_, qwen3_scope::gradient_norm, {squares, 0})[0]);
 }
 
 void Qwen3::scale_gradients(float factor) {
   for (FsdpUnit* unit : units())
-    for (std::size_t p = 0; p < unit->parameter_count(); ++p)
-      for (float& value : unit->gradient_shard(p)) value *= factor;
+    for (std::size_t p = 0; p < unit->parameter_count(); ++p) compute_.scale(unit->gradient_shard(p), factor);
 }
 
 void Qwen3::zero_gradients() {

@@ -27,7 +27,8 @@ inline constexpr const char* gradient_norm = "gradient norm";
 
 struct Qwen3Options {
   FsdpTypes types;
-  std::size_t positions = 4096;  // the longest sample
+  std::size_t positions = 4096;       // the longest sample
+  Compute* compute = &cpu_compute();  // outlives the model
 };
 
 class Qwen3 {
@@ -51,8 +52,8 @@ class Qwen3 {
   // Leaves the gradient of the mean loss, times loss_scale, in the units' gradient shards (added to what they
   // had).
   void backward(float loss_scale = 1.0f);
-  // [samples, length, vocabulary] of the last forward on this rank.
-  std::span<const float> logits() const { return logits_; }
+  // [samples, length, vocabulary] of the last forward on this rank, the host's; valid until the next call.
+  std::span<const float> logits() { return compute_.on_host(logits_, host_logits_); }
 
   // The norm of all gradients over all ranks, each parameter once. Collective.
   double gradient_norm();
@@ -61,6 +62,7 @@ class Qwen3 {
   void step(const AdamW& options, std::int64_t step);
 
   const Qwen3Config& config() const { return config_; }
+  Compute& compute() { return compute_; }
   Communicator& communicator() { return *communicator_; }
   std::vector<FsdpUnit>& layers() { return layers_; }
   FsdpUnit& root() { return root_; }
@@ -72,8 +74,8 @@ class Qwen3 {
   double mean_loss(std::span<const std::int64_t> labels);
 
   std::shared_ptr<Communicator> communicator_;
+  Compute& compute_;
   Qwen3Config config_;
-  Rope rope_;
   Qwen3Layer layer_;
   BlockPool pool_;
   FsdpUnit root_;
@@ -83,7 +85,8 @@ class Qwen3 {
   TokenShape shape_{0, 0};
   std::vector<std::int64_t> ids_, labels_;
   std::vector<Qwen3LayerActivations> kept_;
-  std::vector<float> hidden_, normed_, inverse_rms_, logits_, log_sum_exp_;
+  Values hidden_, normed_, inverse_rms_, logits_, log_sum_exp_;
+  std::vector<float> host_logits_;
   double total_labels_ = 0;
 };
 

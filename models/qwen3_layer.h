@@ -1,5 +1,5 @@
 // One Qwen3 decoder layer, forward and backward, on f32 activations. Source: transformers, modeling_qwen3.py.
-// Nothing here communicates: the unit's parameters must be whole.
+// Nothing here communicates: the unit's parameters must be whole. All tensors are the Compute's.
 #pragma once
 
 #include <span>
@@ -38,49 +38,50 @@ struct TokenShape {
 
 // What forward keeps for backward. [tokens, width] each, unless said otherwise.
 struct Qwen3LayerActivations {
-  std::vector<float> input, input_normed, input_inverse_rms;      // hidden; hidden; 1
-  std::vector<float> q_raw, k_raw, q_inverse_rms, k_inverse_rms;  // before the heads' norm; one a head
-  std::vector<float> q, k, v;                                     // after norm and RoPE
-  std::vector<float> probabilities;                               // [samples, heads, length, length]
-  std::vector<float> attended;                                    // heads x head_dim
-  std::vector<float> middle, middle_normed, middle_inverse_rms;   // after the first residual
-  std::vector<float> gate, up, fused;                             // intermediate
+  Values input, input_normed, input_inverse_rms;      // hidden; hidden; 1
+  Values q_raw, k_raw, q_inverse_rms, k_inverse_rms;  // before the heads' norm; one a head
+  Values q, k, v;                                     // after norm and RoPE
+  Values probabilities;                               // [samples, heads, length, length]
+  Values attended;                                    // heads x head_dim
+  Values middle, middle_normed, middle_inverse_rms;   // after the first residual
+  Values gate, up, fused;                             // intermediate
 };
 
 class Qwen3Layer {
  public:
-  // The config and the rope outlive the layer.
-  Qwen3Layer(const Qwen3Config& config, const Rope& rope) : config_(config), rope_(rope) {}
+  // The config and the Compute outlive the layer, and units are the same Compute's.
+  Qwen3Layer(Compute& compute, const Qwen3Config& config, const Rope& rope);
 
   // input [tokens, hidden] moves into `kept`. Returns the layer's output, [tokens, hidden].
-  std::vector<float> forward(const FsdpUnit& unit, TokenShape shape, std::vector<float> input,
-                             Qwen3LayerActivations& kept) const;
+  Values forward(const FsdpUnit& unit, TokenShape shape, Values input, Qwen3LayerActivations& kept) const;
   // d_output [tokens, hidden]. Adds to the unit's gradients, returns the input's gradient.
-  std::vector<float> backward(FsdpUnit& unit, TokenShape shape, std::vector<float> d_output,
-                              const Qwen3LayerActivations& kept) const;
+  Values backward(FsdpUnit& unit, TokenShape shape, Values d_output, const Qwen3LayerActivations& kept) const;
 
  private:
   void attention_part(const FsdpUnit& unit, TokenShape shape, Qwen3LayerActivations& kept) const;
-  std::vector<float> mlp_part(const FsdpUnit& unit, TokenShape shape, Qwen3LayerActivations& kept) const;
-  std::vector<float> mlp_backward(FsdpUnit& unit, TokenShape shape, std::span<const float> d_output,
-                                  const Qwen3LayerActivations& kept) const;
-  std::vector<float> attention_backward_part(FsdpUnit& unit, TokenShape shape,
-                                             std::span<const float> d_middle,
-                                             const Qwen3LayerActivations& kept) const;
+  Values mlp_part(const FsdpUnit& unit, TokenShape shape, Qwen3LayerActivations& kept) const;
+  Values mlp_backward(FsdpUnit& unit, TokenShape shape, std::span<const float> d_output,
+                      const Qwen3LayerActivations& kept) const;
+  Values attention_backward_part(FsdpUnit& unit, TokenShape shape, std::span<const float> d_middle,
+                                 const Qwen3LayerActivations& kept) const;
 
   std::size_t query_width() const { return config_.num_attention_heads * config_.head_dim; }
   std::size_t kv_width() const { return config_.num_key_value_heads * config_.head_dim; }
   float eps() const { return static_cast<float>(config_.rms_norm_eps); }
 
+  Values values(std::size_t count) const { return {compute_, count}; }
+  RopeTables rope() const { return {cos_, sin_, half_}; }
+
+  Compute& compute_;
   const Qwen3Config& config_;
-  const Rope& rope_;
+  Values cos_, sin_;  // of the rope
+  std::size_t half_;
 };
 
 // y = x w^T for a weight [outputs, inputs], as torch's Linear has it; x [tokens, inputs].
-std::vector<float> linear(std::span<const float> x, std::span<const float> weight, std::size_t tokens);
+Values linear(Compute& compute, std::span<const float> x, std::span<const float> weight, std::size_t tokens);
 // dx = dy w; and d_weight += dy^T x.
-std::vector<float> linear_backward(std::span<const float> dy, std::span<const float> x,
-                                   std::span<const float> weight, std::span<float> d_weight,
-                                   std::size_t tokens);
+Values linear_backward(Compute& compute, std::span<const float> dy, std::span<const float> x,
+                       std::span<const float> weight, std::span<float> d_weight, std::size_t tokens);
 
 }  // namespace rondo

@@ -89,11 +89,12 @@ Qwen3Run run_qwen3(Qwen3& model, const SampleFile& file, const std::filesystem::
   output.write_rows("logits", model.logits(), file.samples, file.length * model.config().vocab_size);
   output.write_loss(loss);
   model.backward();
+  std::vector<float> room;
   for (FsdpUnit* unit : model.units()) {
     for (std::size_t p = 0; p < unit->parameter_count(); ++p) {
       const ParameterSpec& spec = unit->spec(p);
-      output.write_rows("grad." + spec.name, unit->gradient_shard(p), spec.shape[0],
-                        element_count(spec.shape).value() / spec.shape[0]);
+      output.write_rows("grad." + spec.name, model.compute().on_host(unit->gradient_shard(p), room),
+                        spec.shape[0], element_count(spec.shape).value() / spec.shape[0]);
     }
   }
   output.finish();

@@ -59,8 +59,9 @@ void TensorParallel::gather_forward(std::span<const float> mine, std::size_t row
 
 void TensorParallel::gather_backward(std::span<const float> all, std::size_t rows, std::span<float> mine) {
   if (conjugates_ == Conjugates::dual) return reduce_scatter_columns(all, rows, mine);
-  const std::size_t columns = all.size() / rows;
-  copy_extents(extents_of(column_patch(rows, columns, rank(), size()), all, columns), extents_of(mine));
+  const std::size_t columns = all.size() / rows, width = mine.size() / rows;
+  compute_.copy_rows(all.subspan(static_cast<std::size_t>(rank()) * width), columns, mine, width, rows,
+                     width);
 }
 
 void TensorParallel::reduce_scatter_columns(std::span<const float> all, std::size_t rows,
@@ -79,8 +80,8 @@ void TensorParallel::need_same(const char* name, std::span<const float> values) 
   const std::uint64_t hash = hash_of(values);
   // The greatest complement is the complement of the least: one call finds both.
   std::array<std::uint64_t, 2> greatest{hash, ~hash};
-  run(all_reduce_call({rank(), size()}, greatest.data(), greatest.data(), greatest.size(), DataType::u64,
-                      {ReduceOp::max}));
+  communicator_.run(all_reduce_call({rank(), size()}, greatest.data(), greatest.data(), greatest.size(),
+                                    DataType::u64, {ReduceOp::max}));
   if (greatest[0] != ~greatest[1])
     fail(ErrorKind::invalid_argument,
          "rank {} of {}: {} ({} elements) is not the same on all ranks: here its hash is {:#018x}, elsewhere "
@@ -94,7 +95,7 @@ void TensorParallel::all_reduce(std::span<const float> from, std::span<float> to
 
 void TensorParallel::run(Call call) {
   const Clock::time_point start = Clock::now();
-  communicator_.run(std::move(call));
+  compute_.run(communicator_, std::move(call));
   communication_time_ += Clock::now() - start;
 }
 

@@ -16,13 +16,14 @@
 // which only sum_leaf() adds up. The gradient that enters the backward pass is such a part, too: 1/N of the
 // whole.
 //
-// All tensors are f32, row-major, and the caller's. Every function is collective, and its bytes are booked
-// under the ledger's scope of the moment. Throws what the communicator throws.
+// All tensors are f32, row-major, and the caller's, in the Compute's memory. Every function is collective,
+// and its bytes are booked under the ledger's scope of the moment. Throws what the communicator throws.
 #pragma once
 
 #include <chrono>
 #include <span>
 
+#include "models/compute.h"
 #include "src/communicator.h"
 
 namespace rondo {
@@ -32,11 +33,12 @@ const char* name_of(Conjugates conjugates);
 
 class TensorParallel {
  public:
-  // The communicator must outlive it.
-  TensorParallel(Communicator& communicator, Conjugates conjugates)
-      : communicator_(communicator), conjugates_(conjugates) {}
+  // The communicator and the Compute, where the tensors are, must outlive it.
+  TensorParallel(Communicator& communicator, Conjugates conjugates, Compute& compute = cpu_compute())
+      : communicator_(communicator), compute_(compute), conjugates_(conjugates) {}
 
   Communicator& communicator() const { return communicator_; }
+  Compute& compute() const { return compute_; }
   Conjugates conjugates() const { return conjugates_; }
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
@@ -61,10 +63,11 @@ class TensorParallel {
   void sum_leaf(std::span<float> gradient);
 
   // Throws invalid_argument on every rank unless all ranks hold the same bits; `name` stands in the message.
-  // Compares hashes: 16 bytes are reduced.
+  // The values are the host's. Compares hashes: 16 bytes are reduced.
   void need_same(const char* name, std::span<const float> values);
 
-  // Time spent in calls so far, waiting for slower ranks included.
+  // Time spent in calls so far, waiting for slower ranks included. On a device that is the time to start
+  // them.
   std::chrono::nanoseconds communication_time() const { return communication_time_; }
 
  private:
@@ -73,6 +76,7 @@ class TensorParallel {
   void run(Call call);
 
   Communicator& communicator_;
+  Compute& compute_;
   Conjugates conjugates_;
   std::chrono::nanoseconds communication_time_{0};
 };

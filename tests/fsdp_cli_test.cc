@@ -52,6 +52,13 @@ TEST(LedgerCommand, IsExactForUnevenRanksTypesAndAlgorithms) {
   }
 }
 
+TEST(LedgerCommand, TellsWhyThereIsNoDevice) {
+  const Outcome outcome = run_program("ledger --ranks 2 --layers 1 --device cuda");
+  if (outcome.status == 0) GTEST_SKIP() << "a GPU is here";
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("--device cuda: "), std::string::npos) << outcome.err;
+}
+
 TEST(FsdpCommand, TrainsAlikeOnAnyNumberOfRanks) {
   const TemporaryFolder folder;
   std::ofstream(folder / "text") << std::string(4'000, 'a') << "the quick brown fox jumps over the lazy dog\n"

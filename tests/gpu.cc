@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/device/launch.h"
+#include "kernels/device/model/launch.h"
 
 namespace rondo::test {
 namespace {
@@ -46,6 +47,11 @@ SharedWithGpu::~SharedWithGpu() { cudaFree(data_); }
 
 void reduce_on_gpu(const device::ReduceWork& work, int blocks) {
   device::launch_reduce(work, blocks, nullptr);
+  check(cudaDeviceSynchronize(), "the kernel");
+}
+
+void run_on_gpu(const device::ModelWork& work) {
+  device::launch(work, nullptr);
   check(cudaDeviceSynchronize(), "the kernel");
 }
 

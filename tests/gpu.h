@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/device/model/work.h"
 #include "kernels/device/run.h"
 
 namespace rondo::test {
@@ -30,5 +31,6 @@ class SharedWithGpu {
 // collective run at the same time.
 void reduce_on_gpu(const device::ReduceWork& work, int blocks);
 void collective_on_gpu(std::span<const device::CollectiveCall> by_rank, int blocks);
+void run_on_gpu(const device::ModelWork& work);
 
 }  // namespace rondo::test

@@ -10,6 +10,7 @@ SharedWithGpu::SharedWithGpu(std::size_t) : data_(nullptr) { throw std::logic_er
 SharedWithGpu::~SharedWithGpu() = default;
 
 void reduce_on_gpu(const device::ReduceWork&, int) { throw std::logic_error(why_no_gpu()); }
+void run_on_gpu(const device::ModelWork&) { throw std::logic_error(why_no_gpu()); }
 void collective_on_gpu(std::span<const device::CollectiveCall>, int) { throw std::logic_error(why_no_gpu()); }
 
 }  // namespace rondo::test

@@ -98,7 +98,7 @@ TEST_P(Block, MeanLossIsThatOfOneProcess) {
     std::vector<float> dout(out.size());
     const double loss = mean_loss(out, dout);
     const std::span<const float> dx = model.backward(dout);
-    const MegatronWeights& gradients = model.block(0).gradients();
+    const MegatronWeights gradients = model.block(0).gradients();
     const MegatronConfig config = golden_config(GetParam().norm, GetParam().conjugates);
     const std::string prefix = fmt::format("{}.", name_of(GetParam().norm));
     const float expected_loss = golden_values(prefix + "loss")[0];

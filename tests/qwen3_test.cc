@@ -110,11 +110,11 @@ TEST_P(GoldenLayer, OutputAndGradientsArePyTorchs) {
     ParameterUnit parameters = qwen3_layer_unit(config, 0);
     for (ParameterSpec& spec : parameters.parameters)
       spec.name = spec.name.substr(std::string("model.layers.0.").size());
-    BlockPool pool;
+    BlockPool pool(cpu_compute());
     FsdpUnit unit(comm.shared_from_this(), parameters, GetParam().types, pool);
     unit.initialize(generated_weight);
     const Rope rope(static_cast<float>(config.rope_theta), config.head_dim, 64);
-    const Qwen3Layer layer(config, rope);
+    const Qwen3Layer layer(cpu_compute(), config, rope);
 
     const TokenShape shape{2, 8};
     const std::size_t elements = shape.tokens() * config.hidden_size,
@@ -126,16 +126,16 @@ TEST_P(GoldenLayer, OutputAndGradientsArePyTorchs) {
     }
     Qwen3LayerActivations kept;
     unit.unshard("forward");
-    const std::vector<float> out = layer.forward(unit, shape, x, kept);
+    const Values out = layer.forward(unit, shape, copy_to(cpu_compute(), x), kept);
     unit.reshard();
     EXPECT_LT(relative_difference(
                   comm, out, rows_of(floats_of(golden.at("out")), {first, first + elements}, 4 * elements)),
               GetParam().tolerance);
     unit.unshard("backward");
-    std::vector<float> dx = layer.backward(unit, shape, g, kept);
+    Values dx = layer.backward(unit, shape, copy_to(cpu_compute(), g), kept);
     unit.reshard();
     unit.reduce_gradients("backward");
-    for (float& value : dx) value /= 4;
+    for (float& value : dx.span()) value /= 4;
     EXPECT_LT(relative_difference(
                   comm, dx, rows_of(floats_of(golden.at("x.grad")), {first, first + elements}, 4 * elements)),
               GetParam().tolerance);

@@ -54,6 +54,8 @@ class StandInDevice : public Device {
   void put(DeviceStream stream, std::function<void()> work);
   // The word's address is as kernels have it.
   void wait_for_word_at(DeviceStream stream, const std::byte* word, std::uint32_t value);
+  // Where work on streams finds what is at an address of the device's memory.
+  std::byte* alias_of(const std::byte* data) const { return reachable(data, 1); }
   // A stream by a name of the test's choice, as an address may be.
   void make_stream(DeviceStream name);
   // From now on streams record what is put on them.

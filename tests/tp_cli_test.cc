@@ -1,6 +1,7 @@
 // `rondo tp` as a user meets it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/megatron_weights.h"
@@ -116,6 +117,18 @@ TEST(TpCommand, RefusesBadUsage) {
   expect_refused("tp train --steps 0", 2, "--steps");
   expect_refused("tp train --layers 0", 2, "--layers");
   expect_refused("tp profile --seqs 8,many", 2, "--seqs");
+}
+
+// Where no GPU is, the argument is named, and why it cannot be had, by every rank once.
+TEST(TpCommand, TellsWhyThereIsNoDevice) {
+  expect_refused("tp layer --device tpu", 2, "--device");
+  for (const char* command : {"tp layer", "tp train --steps 1"}) {
+    const Outcome outcome = run_program(std::string(command) + " --ranks 2 --device cuda" + small);
+    if (outcome.status == 0) GTEST_SKIP() << "a GPU is here";
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("rondo: --device cuda: ")) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
 }
 
 // Files.
