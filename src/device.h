@@ -97,8 +97,8 @@ class Device {
 
 // This process's device; null: there is none. Looked for once, at the first call, which starts nothing on it.
 Device* process_device();
-// From now on `other` is this process's device (for tests); null: none. It must outlive all calls, and be so
-// replaced before its end.
+// From now on `other` is this process's device (for tests); null: none. It must outlive all calls and all
+// communicators that have made one on it, and be so replaced before its end.
 void use_device(Device* other);
 
 // CUDA; null where Rondo was built without it, or no driver is there.

@@ -20,8 +20,14 @@ constexpr double f32_tolerance = 1e-5;
 // What is rounded to 16 bits may round the other way.
 constexpr double f16_tolerance = 1e-3, bf16_tolerance = 8e-3;
 
-// This process's device and a Compute on it. The stand-in's is made here, since a fork takes no threads
-// along.
+// This process's device: made at the first use, since a fork takes no threads along, and never destroyed in a
+// rank, since communicators close at their end what they have open there.
+StandInDevice& own_stand_in() {
+  static StandInDevice device;  // ranks end by _exit
+  return device;
+}
+
+// A Compute on it.
 class OnDevice {
  public:
   OnDevice(DeviceKind kind, const Communicator& communicator) {
@@ -29,8 +35,8 @@ class OnDevice {
       compute_ = make_cuda_compute(communicator);
       return;
     }
-    stand_in_ = std::make_unique<StandInDevice>();
-    use_device(stand_in_.get());
+    stand_in_ = &own_stand_in();
+    use_device(stand_in_);
     compute_ = make_device_compute(*stand_in_, std::make_unique<StandInMath>(*stand_in_));
   }
   ~OnDevice() {
@@ -46,7 +52,7 @@ class OnDevice {
   StandInDevice& stand_in() { return *stand_in_; }
 
  private:
-  std::unique_ptr<StandInDevice> stand_in_;
+  StandInDevice* stand_in_ = nullptr;
   std::unique_ptr<Compute> compute_;
 };
 
