@@ -6,7 +6,6 @@
 
 #include "src/engine.h"
 #include "src/log.h"
-#include "src/mismatch.h"
 #include "src/moving.h"
 
 namespace rondo {
@@ -16,9 +15,6 @@ using namespace std::chrono_literals;
 
 // How long a rank that leaves waits for ranks on other hosts to have read what it sent.
 constexpr std::chrono::milliseconds most_farewell = 30s;
-
-// The roll is called when so much of a call's time is left, or half of it.
-constexpr std::chrono::milliseconds roll_time = 5s;
 
 std::unique_ptr<Transport> make_transport(const Membership& membership) {
   const Hosts& hosts = membership.hosts;
@@ -262,117 +258,6 @@ void Communicator::begin_between_hosts(PendingCall& head) {
   if (options_.settings.check) head.check = std::make_unique<CheckRound>(head.call.descriptor(), place_);
 }
 
-void Communicator::publish(PendingCall& head) {
-  if (head.where == PendingCall::Where::host)
-    publish_host(head);
-  else
-    publish_on_device(head);
-  wake_sleepers();
-}
-
-void Communicator::publish_host(PendingCall& head) {
-  head.algorithm = choose_algorithm(head.call, options_.settings.algorithm);
-  std::size_t protocol_bytes = 0;
-  if (head.algorithm == Algorithm::slots) {
-    fill_slot(head.call, place_, slot_of(rank_, head.sequence));
-  } else if (tells_of_buffers(head)) {
-    protocol_bytes = publish_places(head);
-  }
-  slot_of(rank_, head.sequence).descriptor = head.call.descriptor();
-  publish_slot(head.sequence, protocol_bytes);
-}
-
-// Returns the bytes of what the others are told of this rank's buffers.
-std::size_t Communicator::publish_places(PendingCall& head) {
-  CallPlaces& places = places_at(rank_, head.sequence);
-  const CallWindows windows = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
-  CallPlaces::Kind kind = CallPlaces::unmapped;
-  if (in_windows(windows, head.call.kind, head.call.root, rank_)) {
-    kind = CallPlaces::mapped;
-    places.windows = windows;
-  } else if (choose_way(head.call, head.algorithm, size_, {false, staging_.exists()}, options_.settings) ==
-             Algorithm::staged) {
-    head.ahead = make_staged(head.call, place_, staging_);
-    if (head.ahead->fill_ahead()) kind = CallPlaces::staged;
-  }
-  places.kind = kind;
-  return CallPlaces::bytes(kind);
-}
-
-// Whether the slots of all ranks say where the call's buffers lie.
-bool Communicator::tells_of_buffers(const PendingCall& head) const {
-  return has_ways(head.call, head.algorithm, size_, options_.settings);
-}
-
-// What goes before in the slot is written. protocol_bytes: how much of that is no payload.
-void Communicator::publish_slot(std::uint64_t sequence, std::size_t protocol_bytes) {
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_)
-      transport_->traffic().count(ByteClass::protocol, peer, CallSlot::header_bytes + protocol_bytes);
-  slot_of(rank_, sequence)
-      .sequence.store(sequence, std::memory_order_release);  // releases what the slot holds
-  if (oversubscribed()) count_in(membership_.segment->arrivals(), sequence);
-}
-
-// After publish_slot, at the latest before this rank goes to sleep. It may first look whether the others
-// come: who sleeps waits for all of them. (The fence costs nothing once the slot's line has left, and much
-// before.)
-void Communicator::wake_sleepers() const {
-  if (!oversubscribed()) wake_after_store();  // else who comes last wakes the others
-}
-
-// ThreadSanitizer does not follow the fence, and need not: the data are ordered by the stores before it.
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-void Communicator::wake_after_store() const {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);  // for ring()
-  ring_neighbours();
-}
-
-// True when all ranks have published call number `sequence`. Acquires what they have written; sequentially
-// consistent for a rank that is about to sleep.
-bool Communicator::all_have_called(std::uint64_t sequence) const {
-  if (oversubscribed())
-    return membership_.segment->arrivals().gathered.load(std::memory_order_seq_cst) >= sequence;
-  for (int peer = 0; peer < size_; ++peer)
-    if (slot_of(peer, sequence).sequence.load(std::memory_order_seq_cst) != sequence) return false;
-  return true;
-}
-
-void Communicator::count_in(Meeting& meeting, std::uint64_t number) {
-  std::atomic<std::uint32_t>& arrived = meeting.arrived[number % 2];
-  // Releases what we have written to the last one, and acquires all of that there.
-  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(size_)) return;
-  // Nobody counts at this place again before call number + 1 has gathered.
-  arrived.store(0, std::memory_order_relaxed);
-  // Releases all of that to all; sequentially consistent for ring().
-  meeting.gathered.store(number, std::memory_order_seq_cst);
-  ring_neighbours();
-}
-
-// The same two for a point inside a call. Numbers grow.
-void Communicator::come_to_point(std::uint64_t number) {
-  if (oversubscribed()) return count_in(membership_.segment->departures(), number);
-  own_lines().met.store(number, std::memory_order_seq_cst);
-  ring_neighbours();
-}
-
-bool Communicator::all_are_at_point(std::uint64_t number) const {
-  if (oversubscribed())
-    return membership_.segment->departures().gathered.load(std::memory_order_seq_cst) >= number;
-  for (int peer = 0; peer < size_; ++peer)
-    if (membership_.segment->rank(peer).met.load(std::memory_order_seq_cst) < number) return false;
-  return true;
-}
-
-// all_have_called(), and takes note of it.
-bool Communicator::have_met(std::uint64_t sequence) {
-  if (!all_have_called(sequence)) return false;
-  staging_.all_have_met();
-  return true;
-}
-
 std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   if (far_) {
     head.algorithm = choose_between_hosts(head.call, options_.settings.algorithm, membership_.hosts);
@@ -456,40 +341,6 @@ int Communicator::neighbour(int place) const {
   return far_ ? membership_.hosts.neighbours(rank_)[static_cast<std::size_t>(place)] : place;
 }
 
-CallSlot& Communicator::slot_of(int rank, std::uint64_t sequence) const {
-  return membership_.segment->slot(rank, sequence);
-}
-
-SlotsOfRanks Communicator::slots_of(std::uint64_t sequence) const { return {*membership_.segment, sequence}; }
-
-CallPlaces& Communicator::places_at(int rank, std::uint64_t sequence) const {
-  return *reinterpret_cast<CallPlaces*>(slot_of(rank, sequence).few);
-}
-
-bool Communicator::alike(std::uint64_t sequence, const CallDescriptor& mine) const {
-  for (int peer = 0; peer < size_; ++peer)
-    if (slot_of(peer, sequence).descriptor != mine) return false;
-  return true;
-}
-
-// All ranks compare the same descriptors, so all come to the same verdict, before a byte moves: the call
-// fails on each of them, and the communicator stays whole.
-std::optional<Error> Communicator::mismatch(const PendingCall& head) const {
-  const auto differs = difference_of(head);
-  if (!differs) return std::nullopt;
-  return Error(ErrorKind::invalid_usage,
-               fmt::format("{}, call {} ({}): {}", prefix(), head.sequence, head.call.text(), *differs));
-}
-
-std::optional<std::string> Communicator::difference_of(const PendingCall& head) const {
-  if (head.check) return difference(head.check->descriptors());
-  if (far_ || alike(head.sequence, slot_of(rank_, head.sequence).descriptor)) return std::nullopt;
-  std::vector<CallDescriptor> descriptors;
-  for (int rank = 0; rank < size_; ++rank)
-    descriptors.push_back(slot_of(rank, head.sequence).descriptor.unmarked());
-  return difference(descriptors);
-}
-
 void Communicator::finish(PendingCall& head) {
   Traffic& moved = transport_->traffic();
   if (head.error)
@@ -520,159 +371,11 @@ void Communicator::end(PendingCall& head, std::optional<Error> error) {
   membership_.segment->ring(local_rank_);
 }
 
-// Has this or another rank ended the communicator?
-bool Communicator::failure_told() {
-  if (error_) return true;
-  const Failure& failure = membership_.segment->failure();
-  // Acquires the text.
-  if (failure.state.load(std::memory_order_acquire) != Failure::told) return false;
-  error_ = Error(static_cast<ErrorKind>(failure.kind), fmt::format("{}: {}", prefix(), failure.text));
-  return true;
-}
-
-bool Communicator::broken_off() {
-  if (!failure_told()) return false;
-  fail_pending(*error_);
-  return true;
-}
-
-void Communicator::break_off(const Error& error, std::string call) {
-  // Who told us of a failure may have ended since: that is not the cause.
-  if (broken_off()) return;
-  if (!pending_.empty()) call = pending_.front()->call.text();
-  const Error named(error.kind(), call.empty() ? fmt::format("{}: {}", prefix(), error.what())
-                                               : fmt::format("{}, {}: {}", prefix(), call, error.what()));
-  error_ = named;
-  tell_failure(named);
-  fail_pending(named);
-}
-
-void Communicator::fail_pending(const Error& error) {
-  if (membership_.network)
-    membership_.network->abandon();
-  else if (!wait_for_moving(*membership_.segment, rank_, membership_.peers))
-    logger().warn("{}: a peer may still store to this rank's buffers", prefix());
-  while (!pending_.empty()) {
-    const std::shared_ptr<PendingCall> head = pending_.front();
-    end(*head, error);
-  }
-}
-
-void Communicator::tell_failure(const Error& error) {
-  write_failure(rank_, error);
-  if (far_) far_->tell_failure(error);
-}
-
-// Where the ranks of this host look.
-void Communicator::write_failure(int rank, const Error& error) {
-  Failure& failure = membership_.segment->failure();
-  std::uint32_t none = Failure::none;
-  // Sequentially consistent for Moving, also for who comes second and does not wait for the text.
-  if (failure.state.compare_exchange_strong(none, Failure::being_written, std::memory_order_seq_cst)) {
-    failure.rank = rank;
-    failure.kind = static_cast<std::uint32_t>(error.kind());
-    std::strncpy(failure.text, error.what(), sizeof failure.text - 1);
-    // Releases the text; sequentially consistent for ring().
-    failure.state.store(Failure::told, std::memory_order_seq_cst);
-  }
-  ring_neighbours();
-}
-
-void Communicator::abort() {
-  need_own_process();
-  give_up(Error(ErrorKind::aborted, fmt::format("rank {} aborted the communicator", rank_)), "");
-}
-
-void Communicator::give_up(const Error& error, const std::string& call) {
-  const Lock lock(mutex_);
-  break_off(error, call);
-}
-
 std::chrono::nanoseconds Communicator::patience() const {
   // A dead peer and a fresh failure show within this time.
   const std::chrono::nanoseconds most = 50ms;
   const Lock lock(mutex_);
   return pending_.empty() ? most : pending_.front()->deadline.left(most);
-}
-
-void Communicator::check_health() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || pending_.empty()) return;
-  const std::shared_ptr<PendingCall> head = pending_.front();
-  if (!head->active && !head->on_device) return;
-  try {
-    if (head->on_device) head->on_device->check();
-    if (!head->active) return;
-    if (far_ && !head->roll_called &&
-        head->deadline.left(roll_time) < std::min(roll_time, head->timeout / 2)) {
-      head->roll_called = true;
-      far_->call_the_roll();
-    }
-    if (head->deadline.passed())
-      fail(ErrorKind::timeout, "timed out after {} s{}", static_cast<double>(head->timeout.count()) / 1000,
-           late_ranks(*head));
-    need_live_peers(*head);
-  } catch (const Error& error) {
-    break_off(error);
-  } catch (const std::bad_alloc&) {
-    break_off(out_of_memory());
-  }
-}
-
-// Of a rank of this host, to tell whether it has made call number `sequence`. Between hosts slots say
-// nothing: ranks do not meet, so that who is ahead may have a place that was a neighbour's.
-std::uint64_t Communicator::last_call_of(int place, std::uint64_t sequence) const {
-  return (far_ ? membership_.segment->rank(place).met : slot_of(place, sequence).sequence)
-      .load(std::memory_order_acquire);
-}
-
-std::string Communicator::late_ranks(const PendingCall& head) const {
-  const std::string silent = far_ ? far_->silent() : "";
-  if (head.sequence == 0) return silent;
-  std::vector<int> late;
-  for (int place = 0; place < local_size_; ++place)
-    if (last_call_of(place, head.sequence) < head.sequence) late.push_back(neighbour(place));
-  if (far_) {
-    const std::vector<int> far = far_->late(head.sequence);
-    late.insert(late.end(), far.begin(), far.end());
-    std::sort(late.begin(), late.end());
-  }
-  if (late.empty()) return silent.empty() ? "; all ranks have made this call" : silent;
-  return fmt::format("; {} {} not made this call (number {}){}", who(late), late.size() == 1 ? "has" : "have",
-                     head.sequence, silent);
-}
-
-// Names ranks, with their hosts where there are several.
-std::string Communicator::who(const std::vector<int>& ranks) const {
-  if (!far_) return list_of_ranks(ranks);
-  std::vector<std::string> names;
-  for (const int rank : ranks) names.push_back(membership_.hosts.description(rank));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// A peer that ended after its part of the call was done has hurt nobody: so look whether it lives before what
-// it has done.
-void Communicator::need_live_peers(const PendingCall& head) const {
-  if (far_) far_->need_reachable();
-  for (int place = 0; place < local_size_; ++place) {
-    const int peer = neighbour(place);
-    const auto& process = membership_.peers[static_cast<std::size_t>(peer)];
-    const bool died = process && !process->alive();
-    const bool left = membership_.segment->rank(place).left.load(std::memory_order_acquire) != 0;
-    if (!(died || left) || !waits_for(head, place)) continue;
-    transport_->progress();
-    if (head.collective && (step_collective(head) || !waits_for(head, place))) continue;
-    if (died)
-      fail(ErrorKind::remote, "{} (process {}) has died", who({peer}),
-           membership_.processes[static_cast<std::size_t>(peer)].pid);
-    fail(ErrorKind::remote, "{} has destroyed the communicator", who({peer}));
-  }
-}
-
-// For a rank of this host.
-bool Communicator::waits_for(const PendingCall& head, int place) const {
-  if (head.sequence == 0) return !head.collective || head.collective->waits_for(neighbour(place));
-  return membership_.segment->rank(place).completed.load(std::memory_order_acquire) < head.sequence;
 }
 
 int Communicator::network_descriptor() const {
