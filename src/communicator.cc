@@ -1,7 +1,6 @@
 #include "src/communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "src/engine.h"
