@@ -8,7 +8,6 @@
 
 #include "kernels/embedding.h"
 #include "src/group.h"
-#include "src/pages.h"
 #include "src/window.h"
 
 namespace rondo {
@@ -151,8 +150,19 @@ class DeviceCompute : public Compute {
     if (std::ranges::find(communicators_, &communicator, [](const auto& one) { return one.get(); }) ==
         communicators_.end())
       communicators_.push_back(communicator.shared_from_this());
+    if (calls_ahead_ == most_calls_ahead) finish();
+    ++calls_ahead_;
     submit(communicator.shared_from_this(), std::move(call), CallStream{nullptr, stream_.get(), nullptr});
     return nullptr;
+  }
+  // A call that has failed lets the stream go on.
+  void finish() override {
+    device_.synchronise(stream_.get());
+    calls_ahead_ = 0;
+    for (const std::shared_ptr<Communicator>& communicator : communicators_) {
+      if (const std::optional<Error> refusal = communicator->take_refusal()) throw Error(*refusal);
+      if (const std::optional<Error> error = communicator->error()) throw Error(*error);
+    }
   }
 
   // ---- arithmetic ----
@@ -336,17 +346,12 @@ class DeviceCompute : public Compute {
     }
   }
 
-  // Waits for all that is on the stream. A call that has failed lets the stream go on.
-  void finish() {
-    device_.synchronise(stream_.get());
-    for (const std::shared_ptr<Communicator>& communicator : communicators_) {
-      if (const std::optional<Error> refusal = communicator->take_refusal()) throw Error(*refusal);
-      if (const std::optional<Error> error = communicator->error()) throw Error(*error);
-    }
-  }
+  // Calls hold pinned memory of the host until the stream has done them: the more of them, the more.
+  static constexpr int most_calls_ahead = 2;
 
   Device& device_;
   std::vector<std::shared_ptr<Communicator>> communicators_;  // whose calls stand on the stream
+  int calls_ahead_ = 0;                                       // started since the last finish()
   std::unique_ptr<DeviceMath> math_;
   DevicePool pool_;
   OwnStream stream_;

@@ -1,7 +1,6 @@
 // The models' arithmetic on a device: kernels of kernels/device/model/, products of a library, both on one
-// stream. Nothing waits but what gives something to the host. What comes from outside is checked: ids,
-// labels, positions, the shapes of products. That buffers fit their shapes is checked on the CPU, for the
-// same models.
+// stream. What comes from outside is checked: ids, labels, positions, the shapes of products. That buffers
+// fit their shapes is checked on the CPU, for the same models.
 #pragma once
 
 #include <memory>

@@ -3,9 +3,13 @@
 // products; and a GPU, where there is one.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "models/fsdp_report.h"
 #include "models/megatron.h"
 #include "models/megatron_report.h"
+#include "src/gather_bytes.h"
 #include "tests/device_ranks.h"
 #include "tests/error_message.h"
 #include "tests/golden.h"
@@ -13,6 +17,8 @@
 
 namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 // Sums of products are in another order on a device, in attention; on a GPU, in all of them. On the stand-in
 // gradients of q's and k's weights, small differences of large numbers, were off by 2.2e-6.
@@ -272,6 +278,39 @@ TEST(StandInModels, MemoryIsUsedAgain) {
       if (step == 2) after_two = device.stand_in().allocated_bytes();
     }
     EXPECT_EQ(device.stand_in().allocated_bytes(), after_two);
+  });
+}
+
+// Rank 1 comes late, and rank 0 does not start the calls of all layers meanwhile.
+TEST(StandInModels, PinnedMemoryDoesNotGrowWithTheLayers) {
+  run_ranks(2, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    Qwen3Config config = small_config();
+    config.num_hidden_layers = 12;
+    Qwen3 model(comm.shared_from_this(), config, {{}, 16, &device.compute()});
+    model.initialize_fresh(3);
+    model.forward(std::vector<std::int64_t>{1, 2, 3}, {1, 3});
+    if (comm.rank() == 1) std::this_thread::sleep_for(300ms);
+    model.backward();
+    device.compute().finish();
+    // What is copied through, two calls, and as many whose memory is on its way back.
+    EXPECT_LE(device.stand_in().pinned_count(), 5u);
+  });
+}
+
+TEST(StandInModels, TheLedgerIsWholeOnceAllIsFinished) {
+  run_ranks(2, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    const auto matrix_of_a_step = [&](Compute& compute) {
+      Qwen3 model(comm.shared_from_this(), small_config(), {{}, 16, &compute});
+      model.initialize_fresh(3);
+      comm.ledger().reset();
+      model.forward(std::vector<std::int64_t>{1, 2, 3}, {1, 3});
+      model.backward();
+      compute.finish();
+      return ledger_matrix(comm, ByteClass::payload);
+    };
+    EXPECT_EQ(matrix_of_a_step(device.compute()), matrix_of_a_step(cpu_compute()));
   });
 }
 
