@@ -72,10 +72,7 @@ class OwnStream {
 class DevicePool {
  public:
   explicit DevicePool(Device& device) : device_(device) {}
-  ~DevicePool() {
-    for (const auto& [bytes, all] : free_)
-      for (std::byte* const memory : all) give_back(memory);
-  }
+  ~DevicePool() { give_all_back(); }
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
@@ -92,6 +89,12 @@ class DevicePool {
     } catch (const std::bad_alloc&) {
       give_back(memory);
     }
+  }
+  // Nothing on the stream uses what is free.
+  void give_all_back() noexcept {
+    for (const auto& [bytes, all] : free_)
+      for (std::byte* const memory : all) give_back(memory);
+    free_.clear();
   }
 
  private:
@@ -123,7 +126,7 @@ class DeviceCompute : public Compute {
         room_(device, stream_.get()) {}
 
   // ---- memory ----
-  std::byte* allocate(std::size_t bytes, MemoryFor) override { return pool_.take(bytes); }
+  std::byte* allocate(std::size_t bytes, MemoryFor) override { return take(bytes); }
   void free(std::byte* memory, std::size_t bytes, MemoryFor) noexcept override { pool_.keep(memory, bytes); }
   void clear(std::span<std::byte> memory) override {
     if (!memory.empty()) device_.clear(stream_.get(), memory.data(), memory.size());
@@ -291,7 +294,7 @@ class DeviceCompute : public Compute {
   class Room {
    public:
     Room(DeviceCompute& compute, std::size_t count)
-        : compute_(compute), count_(count), data_(compute.pool_.take(bytes())) {}
+        : compute_(compute), count_(count), data_(compute.take(bytes())) {}
     Room(DeviceCompute& compute, std::span<const T> host) : Room(compute, host.size()) {
       compute.up(std::as_bytes(host), {data_, bytes()});
     }
@@ -316,6 +319,17 @@ class DeviceCompute : public Compute {
     std::size_t count_;
     std::byte* data_;
   };
+
+  // Where there is no more, what is kept in other sizes makes room.
+  std::byte* take(std::size_t bytes) {
+    try {
+      return pool_.take(bytes);
+    } catch (const Error&) {
+      device_.synchronise(stream_.get());
+      pool_.give_all_back();
+      return pool_.take(bytes);
+    }
+  }
 
   void run(const device::ModelWork& work) { math_->run(stream_.get(), work); }
 

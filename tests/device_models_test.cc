@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "models/fsdp_report.h"
@@ -204,14 +205,19 @@ TEST_P(OnDevices, MegatronTrainsAsOnTheCpu) {
       });
 }
 
-// Products of every combination of transposes, of parts of wider matrices too.
+// Products of every combination of transposes, of parts of wider matrices too. A product does not read what
+// it overwrites, and neither touches what is beyond its columns.
 TEST_P(OnDevices, ProductsAreTheCpus) {
   run_ranks(1, [&](Communicator& comm) {
     OnDevice device(GetParam(), comm);
     Compute& compute = device.compute();
     constexpr std::size_t m = 5, k = 7, n = 3, wide = 9;
-    std::vector<float> a(wide * wide), b(wide * wide), c(m * wide);
+    std::vector<float> a(wide * wide), b(wide * wide), added_to(m * wide), overwritten(m * wide);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = generated_unit(1, i), b[i] = generated_unit(2, i);
+    for (std::size_t i = 0; i < added_to.size(); ++i) {
+      added_to[i] = generated_unit(3, i);
+      overwritten[i] = i % wide < n ? std::numeric_limits<float>::quiet_NaN() : added_to[i];
+    }
     const Values on_a = copy_to(compute, a), on_b = copy_to(compute, b);
     for (const bool a_is_transposed : {false, true})
       for (const bool b_is_transposed : {false, true}) {
@@ -221,14 +227,18 @@ TEST_P(OnDevices, ProductsAreTheCpus) {
         const auto right = [&](std::span<const float> values) {
           return b_is_transposed ? transposed(Matrix(values, n, k, wide)) : Matrix(values, k, n, wide);
         };
-        std::vector<float> expected = c;
-        matmul(left(a), right(b), {expected, m, n, wide});
-        matmul_add(left(a), right(b), {expected, m, n, wide});
-        Values on_c = copy_to(compute, c);
-        compute.matmul(left(on_a), right(on_b), {on_c, m, n, wide});
-        compute.matmul_add(left(on_a), right(on_b), {on_c, m, n, wide});
-        const std::vector<float> actual = host_copy(compute, on_c);
-        for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-6) << i;
+        const auto expect_same = [&](std::span<const float> actual, std::span<const float> expected) {
+          for (std::size_t i = 0; i < expected.size(); ++i)
+            ASSERT_NEAR(actual[i], expected[i], i % wide < n ? 1e-6 : 0.0) << i;
+        };
+        std::vector<float> product = overwritten, sum = added_to;
+        matmul(left(a), right(b), {product, m, n, wide});
+        matmul_add(left(a), right(b), {sum, m, n, wide});
+        Values on_product = copy_to(compute, overwritten), on_sum = copy_to(compute, added_to);
+        compute.matmul(left(on_a), right(on_b), {on_product, m, n, wide});
+        compute.matmul_add(left(on_a), right(on_b), {on_sum, m, n, wide});
+        expect_same(host_copy(compute, on_product), product);
+        expect_same(host_copy(compute, on_sum), sum);
       }
   });
 }
@@ -278,6 +288,18 @@ TEST(StandInModels, MemoryIsUsedAgain) {
       if (step == 2) after_two = device.stand_in().allocated_bytes();
     }
     EXPECT_EQ(device.stand_in().allocated_bytes(), after_two);
+  });
+}
+
+TEST(StandInModels, MemoryThatIsKeptMakesRoom) {
+  run_ranks(1, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    constexpr std::size_t mebi = std::size_t{1} << 20;
+    device.stand_in().hold_at_most(6 * mebi);
+    const std::vector<float> small(mebi, 1.0f), large(mebi + mebi / 4, 2.0f);
+    { Values kept = copy_to(device.compute(), small); }
+    EXPECT_EQ(host_copy(device.compute(), copy_to(device.compute(), large)), large);
+    EXPECT_EQ(error_message([&] { Values(device.compute(), 2 * mebi); }), "stand-in: out of memory");
   });
 }
 
