@@ -26,8 +26,8 @@ class DeviceMath {
 std::unique_ptr<Compute> make_device_compute(Device& device, std::unique_ptr<DeviceMath> math);
 
 // On a GPU: that of this rank, counted among the ranks of its host, which take turns where there are more of
-// them than GPUs. Throws invalid_argument, with the reason, where there is none, or Rondo was built without
-// kernels for GPUs.
+// them than GPUs. Throws invalid_argument, with the reason, where there is no GPU, driver or cuBLAS, or Rondo
+// was built without kernels for GPUs; device where a GPU fails.
 std::unique_ptr<Compute> make_cuda_compute(const Communicator& communicator);
 
 }  // namespace rondo

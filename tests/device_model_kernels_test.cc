@@ -316,6 +316,22 @@ TEST_P(ModelKernels, CrossEntropyIsTheCpus) {
   }
 }
 
+// With heads of one element the scores are the same: products of two.
+TEST_P(ModelKernels, SoftmaxHasTheCpusBits) {
+  for (const bool causal : {false, true}) {
+    const AttentionShape shape{2, 37, 6, 2, 1, causal};
+    const std::size_t tokens = shape.batch * shape.length;
+    const std::size_t query = tokens * shape.query_heads, kv = tokens * shape.kv_heads;
+    const Values q = random_values(query, 1), k = random_values(kv, 2), v = random_values(kv, 3);
+    Values out(query), p(query * shape.length);
+    attention(shape, q, k, v, out, p);
+
+    auto on_q = given(q), on_k = given(k), on_v = given(v), on_out = room(query), on_p = room(p.size());
+    run(device::Attention{shape, on_q.data(), on_k.data(), on_v.data(), on_out.data(), on_p.data()});
+    expect_same_bits(on_p, p);
+  }
+}
+
 TEST_P(ModelKernels, AttentionIsTheCpus) {
   for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1, 1, true},
                                      {2, 19, 6, 2, 24, true},
