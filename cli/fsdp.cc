@@ -153,6 +153,7 @@ Training train(Communicator& communicator, const TrainOptions& options) {
     result.steps.push_back(trainer.step(text.of_step(step, mine), {mine.size(), options.length}));
     if (bar) bar->advance();
   }
+  compute.get().finish();
   result.rows = merge_rows(communicator, fsdp_rows(model, types, options.steps));
   return result;
 }

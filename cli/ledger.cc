@@ -99,6 +99,7 @@ void measure_fsdp(Communicator& communicator, const LedgerOptions& options, Comp
                 options.samples);
   model.backward();
   model.step({}, 1);
+  compute.finish();
   if (witness) witness->stop();
   // Before the rows are merged, which moves bytes of its own.
   measured.fsdp = matrices(communicator);
@@ -120,6 +121,7 @@ void measure_megatron(Communicator& communicator, const LedgerOptions& options, 
   std::vector<float> gradient(out.size());
   mean_loss(out, gradient);
   model.backward(gradient);
+  compute.finish();
   if (witness) witness->stop();
   measured.tp = matrices(communicator);
   append(measured.rows, merge_rows(communicator, megatron_rows(communicator, config, {})));

@@ -83,6 +83,7 @@ std::vector<double> train(Communicator& communicator, const TrainOptions& option
     optimizer.step();
     if (bar) bar->advance();
   }
+  model.compute().finish();
   return losses;
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/lanes.h"
@@ -24,10 +23,6 @@ std::size_t head_score_size(const AttentionShape& shape) { return shape.length *
 
 std::size_t score_size(const AttentionShape& shape) {
   return shape.batch * shape.query_heads * head_score_size(shape);
-}
-
-float score_scale(const AttentionShape& shape) {
-  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
 void check(const AttentionShape& shape) {
@@ -87,7 +82,7 @@ void softmax(std::span<float> row, float scale) {
 void scores_to_probabilities(const AttentionShape& shape, std::span<float> scores) {
   for (std::size_t token = 0; token < shape.length; ++token) {
     const std::span<float> row = scores.subspan(token * shape.length, shape.length);
-    const std::size_t visible = shape.causal ? token + 1 : shape.length;
+    const std::size_t visible = visible_to(shape, token);
     softmax(row.first(visible), score_scale(shape));
     std::ranges::fill(row.subspan(visible), 0.0f);
   }
@@ -102,7 +97,7 @@ void backward_through_softmax(const AttentionShape& shape, std::span<const float
     const std::span<const float> p = probabilities.subspan(token * shape.length, shape.length);
     const std::span<float> d = gradient.subspan(token * shape.length, shape.length);
     const float projection = sum_lanes(shape.length, [p, d](std::size_t i) { return d[i] * p[i]; });
-    for (std::size_t i = 0; i < shape.length; ++i) d[i] = p[i] * (d[i] - projection) * scale;
+    for (std::size_t i = 0; i < shape.length; ++i) d[i] = score_gradient(p[i], d[i], projection, scale);
   }
 }
 

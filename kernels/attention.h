@@ -7,8 +7,11 @@
 // multiple of the key-value heads.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <span>
+
+#include "kernels/host_device.h"
 
 namespace rondo {
 
@@ -34,5 +37,21 @@ void attention_backward(const AttentionShape& shape, std::span<const float> dout
                         std::span<const float> k, std::span<const float> v,
                         std::span<const float> probabilities, std::span<float> dq, std::span<float> dk,
                         std::span<float> dv);
+
+// ---- for the CPU's loops and the GPU's ----
+
+// Tokens that a query sees, the first ones.
+RONDO_HOST_DEVICE inline std::size_t visible_to(const AttentionShape& shape, std::size_t token) {
+  return shape.causal ? token + 1 : shape.length;
+}
+
+RONDO_HOST_DEVICE inline float score_scale(const AttentionShape& shape) {
+  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+}
+
+// An element of dS, with projection the row's sum of dP * P.
+RONDO_HOST_DEVICE inline float score_gradient(float p, float dp, float projection, float scale) {
+  return p * (dp - projection) * scale;
+}
 
 }  // namespace rondo

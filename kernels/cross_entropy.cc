@@ -64,7 +64,7 @@ void cross_entropy_backward(std::span<const float> logits, std::span<const std::
     }
     const std::span<const float> row_logits = logits.subspan(row * vocabulary, vocabulary);
     for (std::size_t i = 0; i < vocabulary; ++i)
-      gradient[i] = scale * fast_exp(row_logits[i] - log_sum_exp[row]);
+      gradient[i] = scaled_probability(row_logits[i], log_sum_exp[row], scale);
     gradient[static_cast<std::size_t>(labels[row])] -= scale;
   }
 }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/vector_math.h"
+
 namespace rondo {
 
 inline constexpr std::int64_t ignore_label = -100;
@@ -32,5 +34,10 @@ void cross_entropy_backward(std::span<const float> logits, std::span<const std::
 
 // The number of logits in a row; 0 where there are no rows. Throws as above.
 std::size_t check_labels(std::size_t logits, std::span<const std::int64_t> labels);
+
+// An element of scale * softmax(logits), for the CPU's loops and the GPU's.
+RONDO_HOST_DEVICE inline float scaled_probability(float logit, float log_sum_exp, float scale) {
+  return scale * fast_exp(logit - log_sum_exp);
+}
 
 }  // namespace rondo

@@ -49,7 +49,7 @@ void rms_norm_backward(std::span<const float> dy, std::span<const float> x, std:
         mean(width, [&, in, dout](std::size_t i) { return weight[i] * dout[i] * (in[i] * inverse); });
     for (std::size_t i = 0; i < width; ++i) {
       const float normalized = in[i] * inverse;
-      din[i] = inverse * (weight[i] * dout[i] - normalized * projection);
+      din[i] = rms_norm_gradient(dout[i], weight[i], normalized, inverse, projection);
       dweight[i] += dout[i] * normalized;
     }
   }
@@ -86,7 +86,8 @@ void layer_norm_backward(std::span<const float> dy, std::span<const float> y,
     const float center = mean(width, [dout](std::size_t i) { return dout[i]; });
     const float projection = mean(width, [dout, out](std::size_t i) { return dout[i] * out[i]; });
     const float inverse = inverse_deviation[row];
-    for (std::size_t i = 0; i < width; ++i) din[i] = inverse * (dout[i] - center - out[i] * projection);
+    for (std::size_t i = 0; i < width; ++i)
+      din[i] = layer_norm_gradient(dout[i], out[i], inverse, center, projection);
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include <span>
 
+#include "kernels/host_device.h"
+
 namespace rondo {
 
 // y = weight * x / sqrt(mean(x^2) + eps), the mean over a row: RMSNorm (Zhang and Sennrich, 2019) as in
@@ -29,5 +31,19 @@ void layer_norm(std::span<const float> x, float eps, std::span<float> y, std::sp
 // Overwrites dx. It needs the output y, not x: dx = inverse_deviation * (dy - mean(dy) - y * mean(dy * y)).
 void layer_norm_backward(std::span<const float> dy, std::span<const float> y,
                          std::span<const float> inverse_deviation, std::span<float> dx);
+
+// ---- elements, for the CPU's loops and the GPU's ----
+
+// dx of RMSNorm; normalized is x * inverse_rms, projection the row's mean of weight * dy * normalized.
+RONDO_HOST_DEVICE inline float rms_norm_gradient(float dy, float weight, float normalized, float inverse_rms,
+                                                 float projection) {
+  return inverse_rms * (weight * dy - normalized * projection);
+}
+
+// dx of LayerNorm; center is the row's mean of dy, projection that of dy * y.
+RONDO_HOST_DEVICE inline float layer_norm_gradient(float dy, float y, float inverse_deviation, float center,
+                                                   float projection) {
+  return inverse_deviation * (dy - center - y * projection);
+}
 
 }  // namespace rondo

@@ -3,9 +3,10 @@
 //
 // Spans of f32 are of the Compute's own memory unless a comment says "host": on a device the host cannot read
 // them. What a function of the arithmetic does, and the shapes it takes, stands with the function of the same
-// name in kernels/. On a device calls are put on one stream and return before they are done; whatever gives
-// something to the host waits. Throws what kernels/ and the communicator throw; device where a device fails.
-// One thread at a time.
+// name in kernels/. On a device calls are put on one stream and return before they are done; what takes
+// something from the host or gives it something waits for all that is on the stream, and so does a collective
+// when others are still to be done. Throws what kernels/ and the communicator throw; device where a device
+// fails. A device's is for the thread that made it: threads have each a current device.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,9 @@ class Compute {
   // for it.
   virtual std::shared_ptr<PendingCall> start(Communicator& communicator, Call call) = 0;
   void run(Communicator& communicator, Call call);
+  // Waits for all that was asked for here. Only then are calls that start() gave nothing for in the ledger.
+  // Throws what has failed of it.
+  virtual void finish() = 0;
 
   // ---- arithmetic ----
   virtual void matmul(Matrix a, Matrix b, MutableMatrix c) = 0;

@@ -46,6 +46,7 @@ class CpuCompute : public Compute {
   std::shared_ptr<PendingCall> start(Communicator& communicator, Call call) override {
     return communicator.start(std::move(call));
   }
+  void finish() override {}
 
   void matmul(Matrix a, Matrix b, MutableMatrix c) override { rondo::matmul(a, b, c); }
   void matmul_add(Matrix a, Matrix b, MutableMatrix c) override { rondo::matmul_add(a, b, c); }

@@ -17,11 +17,11 @@ namespace rondo {
 CublasLibrary CublasLibrary::load() {
   const std::string name = fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR);
   void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) fail(ErrorKind::device, "no cuBLAS: {}", ::dlerror());
+  if (library == nullptr) fail(ErrorKind::invalid_argument, "no cuBLAS: {}", ::dlerror());
   CublasLibrary cublas{};
   const auto find = [&](auto& function, const char* symbol) {
     void* const found = ::dlsym(library, symbol);
-    if (found == nullptr) fail(ErrorKind::device, "{} lacks {}", name, symbol);
+    if (found == nullptr) fail(ErrorKind::invalid_argument, "{} lacks {}", name, symbol);
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
   };
   find(cublas.create, RONDO_SYMBOL(cublasCreate));

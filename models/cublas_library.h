@@ -7,7 +7,7 @@ namespace rondo {
 
 // Its functions, by their own names.
 struct CublasLibrary {
-  // Throws device where there is none of the version that Rondo was compiled for, or one that lacks
+  // Throws invalid_argument where there is none of the version that Rondo was compiled for, or one that lacks
   // something.
   static CublasLibrary load();
 

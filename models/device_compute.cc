@@ -8,7 +8,6 @@
 
 #include "kernels/embedding.h"
 #include "src/group.h"
-#include "src/pages.h"
 #include "src/window.h"
 
 namespace rondo {
@@ -73,10 +72,7 @@ class OwnStream {
 class DevicePool {
  public:
   explicit DevicePool(Device& device) : device_(device) {}
-  ~DevicePool() {
-    for (const auto& [bytes, all] : free_)
-      for (std::byte* const memory : all) give_back(memory);
-  }
+  ~DevicePool() { give_all_back(); }
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
@@ -93,6 +89,12 @@ class DevicePool {
     } catch (const std::bad_alloc&) {
       give_back(memory);
     }
+  }
+  // Nothing on the stream uses what is free.
+  void give_all_back() noexcept {
+    for (const auto& [bytes, all] : free_)
+      for (std::byte* const memory : all) give_back(memory);
+    free_.clear();
   }
 
  private:
@@ -124,7 +126,7 @@ class DeviceCompute : public Compute {
         room_(device, stream_.get()) {}
 
   // ---- memory ----
-  std::byte* allocate(std::size_t bytes, MemoryFor) override { return pool_.take(bytes); }
+  std::byte* allocate(std::size_t bytes, MemoryFor) override { return take(bytes); }
   void free(std::byte* memory, std::size_t bytes, MemoryFor) noexcept override { pool_.keep(memory, bytes); }
   void clear(std::span<std::byte> memory) override {
     if (!memory.empty()) device_.clear(stream_.get(), memory.data(), memory.size());
@@ -151,8 +153,19 @@ class DeviceCompute : public Compute {
     if (std::ranges::find(communicators_, &communicator, [](const auto& one) { return one.get(); }) ==
         communicators_.end())
       communicators_.push_back(communicator.shared_from_this());
+    if (calls_ahead_ == most_calls_ahead) finish();
+    ++calls_ahead_;
     submit(communicator.shared_from_this(), std::move(call), CallStream{nullptr, stream_.get(), nullptr});
     return nullptr;
+  }
+  // A call that has failed lets the stream go on.
+  void finish() override {
+    device_.synchronise(stream_.get());
+    calls_ahead_ = 0;
+    for (const std::shared_ptr<Communicator>& communicator : communicators_) {
+      if (const std::optional<Error> refusal = communicator->take_refusal()) throw Error(*refusal);
+      if (const std::optional<Error> error = communicator->error()) throw Error(*error);
+    }
   }
 
   // ---- arithmetic ----
@@ -281,7 +294,7 @@ class DeviceCompute : public Compute {
   class Room {
    public:
     Room(DeviceCompute& compute, std::size_t count)
-        : compute_(compute), count_(count), data_(compute.pool_.take(bytes())) {}
+        : compute_(compute), count_(count), data_(compute.take(bytes())) {}
     Room(DeviceCompute& compute, std::span<const T> host) : Room(compute, host.size()) {
       compute.up(std::as_bytes(host), {data_, bytes()});
     }
@@ -306,6 +319,17 @@ class DeviceCompute : public Compute {
     std::size_t count_;
     std::byte* data_;
   };
+
+  // Where there is no more, what is kept in other sizes makes room.
+  std::byte* take(std::size_t bytes) {
+    try {
+      return pool_.take(bytes);
+    } catch (const Error&) {
+      device_.synchronise(stream_.get());
+      pool_.give_all_back();
+      return pool_.take(bytes);
+    }
+  }
 
   void run(const device::ModelWork& work) { math_->run(stream_.get(), work); }
 
@@ -336,17 +360,12 @@ class DeviceCompute : public Compute {
     }
   }
 
-  // Waits for all that is on the stream. A call that has failed lets the stream go on.
-  void finish() {
-    device_.synchronise(stream_.get());
-    for (const std::shared_ptr<Communicator>& communicator : communicators_) {
-      if (const std::optional<Error> refusal = communicator->take_refusal()) throw Error(*refusal);
-      if (const std::optional<Error> error = communicator->error()) throw Error(*error);
-    }
-  }
+  // Calls hold pinned memory of the host until the stream has done them: the more of them, the more.
+  static constexpr int most_calls_ahead = 2;
 
   Device& device_;
   std::vector<std::shared_ptr<Communicator>> communicators_;  // whose calls stand on the stream
+  int calls_ahead_ = 0;                                       // started since the last finish()
   std::unique_ptr<DeviceMath> math_;
   DevicePool pool_;
   OwnStream stream_;

@@ -1,7 +1,6 @@
 // The models' arithmetic on a device: kernels of kernels/device/model/, products of a library, both on one
-// stream. Nothing waits but what gives something to the host. What comes from outside is checked: ids,
-// labels, positions, the shapes of products. That buffers fit their shapes is checked on the CPU, for the
-// same models.
+// stream. What comes from outside is checked: ids, labels, positions, the shapes of products. That buffers
+// fit their shapes is checked on the CPU, for the same models.
 #pragma once
 
 #include <memory>
@@ -27,8 +26,8 @@ class DeviceMath {
 std::unique_ptr<Compute> make_device_compute(Device& device, std::unique_ptr<DeviceMath> math);
 
 // On a GPU: that of this rank, counted among the ranks of its host, which take turns where there are more of
-// them than GPUs. Throws invalid_argument, with the reason, where there is none, or Rondo was built without
-// kernels for GPUs.
+// them than GPUs. Throws invalid_argument, with the reason, where there is no GPU, driver or cuBLAS, or Rondo
+// was built without kernels for GPUs; device where a GPU fails.
 std::unique_ptr<Compute> make_cuda_compute(const Communicator& communicator);
 
 }  // namespace rondo

@@ -247,8 +247,9 @@ MegatronModel::MegatronModel(Communicator& communicator, const MegatronConfig& c
     : config_(config), parallel_(communicator, config.conjugates, compute) {
   check(config, communicator.size());
   if (layers.empty()) fail(ErrorKind::invalid_argument, "layers is 0: expected at least 1");
-  for (const MegatronWeights& weights : layers) {
+  for (MegatronWeights& weights : layers) {
     blocks_.emplace_back(parallel_, config, weights);
+    weights = {};  // has been copied
     outputs_.emplace_back(compute, config.elements());
   }
   gradient_ = Values(compute, config.elements());

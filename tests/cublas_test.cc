@@ -17,6 +17,7 @@ TEST(Cublas, HasAllThatIsUsed) {
   } catch (const Error& error) {
     const std::string reason = error.what();
     if (!reason.starts_with("no cuBLAS")) throw;
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);  // as if --device were wrong
     GTEST_SKIP() << reason;
   }
   EXPECT_STRNE(cublas->get_status_string(CUBLAS_STATUS_NOT_INITIALIZED),

@@ -3,9 +3,14 @@
 // products; and a GPU, where there is one.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <limits>
+#include <thread>
+
 #include "models/fsdp_report.h"
 #include "models/megatron.h"
 #include "models/megatron_report.h"
+#include "src/gather_bytes.h"
 #include "tests/device_ranks.h"
 #include "tests/error_message.h"
 #include "tests/golden.h"
@@ -13,6 +18,8 @@
 
 namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 // Sums of products are in another order on a device, in attention; on a GPU, in all of them. On the stand-in
 // gradients of q's and k's weights, small differences of large numbers, were off by 2.2e-6.
@@ -204,14 +211,19 @@ TEST_P(OnDevices, MegatronTrainsAsOnTheCpu) {
       });
 }
 
-// Products of every combination of transposes, of parts of wider matrices too.
+// Products of every combination of transposes, of parts of wider matrices too. A product does not read what
+// it overwrites, and neither touches what is beyond its columns.
 TEST_P(OnDevices, ProductsAreTheCpus) {
   run_ranks(1, [&](Communicator& comm) {
     OnDevice device(GetParam(), comm);
     Compute& compute = device.compute();
     constexpr std::size_t m = 5, k = 7, n = 3, wide = 9;
-    std::vector<float> a(wide * wide), b(wide * wide), c(m * wide);
+    std::vector<float> a(wide * wide), b(wide * wide), added_to(m * wide), overwritten(m * wide);
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = generated_unit(1, i), b[i] = generated_unit(2, i);
+    for (std::size_t i = 0; i < added_to.size(); ++i) {
+      added_to[i] = generated_unit(3, i);
+      overwritten[i] = i % wide < n ? std::numeric_limits<float>::quiet_NaN() : added_to[i];
+    }
     const Values on_a = copy_to(compute, a), on_b = copy_to(compute, b);
     for (const bool a_is_transposed : {false, true})
       for (const bool b_is_transposed : {false, true}) {
@@ -221,14 +233,18 @@ TEST_P(OnDevices, ProductsAreTheCpus) {
         const auto right = [&](std::span<const float> values) {
           return b_is_transposed ? transposed(Matrix(values, n, k, wide)) : Matrix(values, k, n, wide);
         };
-        std::vector<float> expected = c;
-        matmul(left(a), right(b), {expected, m, n, wide});
-        matmul_add(left(a), right(b), {expected, m, n, wide});
-        Values on_c = copy_to(compute, c);
-        compute.matmul(left(on_a), right(on_b), {on_c, m, n, wide});
-        compute.matmul_add(left(on_a), right(on_b), {on_c, m, n, wide});
-        const std::vector<float> actual = host_copy(compute, on_c);
-        for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-6) << i;
+        const auto expect_same = [&](std::span<const float> actual, std::span<const float> expected) {
+          for (std::size_t i = 0; i < expected.size(); ++i)
+            ASSERT_NEAR(actual[i], expected[i], i % wide < n ? 1e-6 : 0.0) << i;
+        };
+        std::vector<float> product = overwritten, sum = added_to;
+        matmul(left(a), right(b), {product, m, n, wide});
+        matmul_add(left(a), right(b), {sum, m, n, wide});
+        Values on_product = copy_to(compute, overwritten), on_sum = copy_to(compute, added_to);
+        compute.matmul(left(on_a), right(on_b), {on_product, m, n, wide});
+        compute.matmul_add(left(on_a), right(on_b), {on_sum, m, n, wide});
+        expect_same(host_copy(compute, on_product), product);
+        expect_same(host_copy(compute, on_sum), sum);
       }
   });
 }
@@ -281,6 +297,51 @@ TEST(StandInModels, MemoryIsUsedAgain) {
   });
 }
 
+TEST(StandInModels, MemoryThatIsKeptMakesRoom) {
+  run_ranks(1, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    constexpr std::size_t mebi = std::size_t{1} << 20;
+    device.stand_in().hold_at_most(6 * mebi);
+    const std::vector<float> small(mebi, 1.0f), large(mebi + mebi / 4, 2.0f);
+    { Values kept = copy_to(device.compute(), small); }
+    EXPECT_EQ(host_copy(device.compute(), copy_to(device.compute(), large)), large);
+    EXPECT_EQ(error_message([&] { Values(device.compute(), 2 * mebi); }), "stand-in: out of memory");
+  });
+}
+
+// Rank 1 comes late, and rank 0 does not start the calls of all layers meanwhile.
+TEST(StandInModels, PinnedMemoryDoesNotGrowWithTheLayers) {
+  run_ranks(2, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    Qwen3Config config = small_config();
+    config.num_hidden_layers = 12;
+    Qwen3 model(comm.shared_from_this(), config, {{}, 16, &device.compute()});
+    model.initialize_fresh(3);
+    model.forward(std::vector<std::int64_t>{1, 2, 3}, {1, 3});
+    if (comm.rank() == 1) std::this_thread::sleep_for(300ms);
+    model.backward();
+    device.compute().finish();
+    // What is copied through, two calls, and as many whose memory is on its way back.
+    EXPECT_LE(device.stand_in().pinned_count(), 5u);
+  });
+}
+
+TEST(StandInModels, TheLedgerIsWholeOnceAllIsFinished) {
+  run_ranks(2, [](Communicator& comm) {
+    OnDevice device(DeviceKind::stand_in, comm);
+    const auto matrix_of_a_step = [&](Compute& compute) {
+      Qwen3 model(comm.shared_from_this(), small_config(), {{}, 16, &compute});
+      model.initialize_fresh(3);
+      comm.ledger().reset();
+      model.forward(std::vector<std::int64_t>{1, 2, 3}, {1, 3});
+      model.backward();
+      compute.finish();
+      return ledger_matrix(comm, ByteClass::payload);
+    };
+    EXPECT_EQ(matrix_of_a_step(device.compute()), matrix_of_a_step(cpu_compute()));
+  });
+}
+
 // A peer that dies, and a device that fails, end a step with an error, not with numbers.
 TEST(StandInModels, FailuresAreToldWhereValuesComeBack) {
   run_ranks(2, [](Communicator& comm) {
@@ -313,8 +374,8 @@ TEST(CudaModels, WithoutAGpuTheReasonIsTold) {
   if (why_no_device(DeviceKind::cuda).empty()) GTEST_SKIP() << "a GPU is here";
   run_ranks(1, [](Communicator& comm) {
     const std::string message = error_message([&] { make_cuda_compute(comm); });
-    EXPECT_TRUE(message == "no CUDA driver on this machine" || message.starts_with("no GPU: ") ||
-                message == "Rondo was built without nvcc and cuBLAS")
+    EXPECT_TRUE(message == "no CUDA driver on this machine, or Rondo was built without its header" ||
+                message.starts_with("no GPU: ") || message == "Rondo was built without nvcc and cuBLAS")
         << message;
   });
 }

@@ -126,6 +126,7 @@ std::optional<DeviceAllocation> StandInDevice::allocation_of(const void* pointer
 std::byte* StandInDevice::allocate(std::size_t bytes) {
   need_willing(Refused::allocate);
   const std::size_t whole = whole_pages(std::max<std::size_t>(bytes, 1));
+  if (allocated_bytes() + whole > most_bytes_) fail(ErrorKind::device, "stand-in: out of memory");
   return add(make_shared_memory("stand-in-device", whole, 0), whole, false);
 }
 void StandInDevice::free(std::byte* memory) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -72,6 +73,8 @@ class StandInDevice : public Device {
   // What is refused from now on.
   enum class Refused { nothing, copy, wait_late, allocate, open, job };  // wait_late: after 100 ms
   void refuse(Refused what) { refused_ = what; }
+  // How much memory there is from now on.
+  void hold_at_most(std::size_t bytes) { most_bytes_ = bytes; }
   std::size_t pinned_count() const;
   // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
   int unpinned_while_waiting() const { return unpinned_while_waiting_; }
@@ -112,6 +115,7 @@ class StandInDevice : public Device {
   mutable std::atomic<int> jobs_done_{0};
   std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
+  std::atomic<std::size_t> most_bytes_{std::numeric_limits<std::size_t>::max()};
 };
 
 }  // namespace rondo::test

@@ -24,15 +24,6 @@ RONDO_HOST_DEVICE inline std::size_t head_offset(const AttentionShape& shape, st
   return ((sample * shape.length + token) * heads + head) * shape.head_dim;
 }
 
-RONDO_HOST_DEVICE inline float score_scale(const AttentionShape& shape) {
-  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-}
-
-// Tokens that a query sees.
-RONDO_HOST_DEVICE inline std::size_t visible_to(const AttentionShape& shape, std::size_t token) {
-  return shape.causal ? token + 1 : shape.length;
-}
-
 struct Attention {
   AttentionShape shape;
   const float *q, *k, *v;
@@ -45,7 +36,7 @@ struct Attention {
       float* const p = probabilities + row * shape.length;
       scores(lane, at, p);
       softmax(lane, visible_to(shape, at.token), p);
-      meet_group();
+      meet_group(lane);
       mix(lane, at, p);
     });
   }
@@ -112,9 +103,10 @@ struct AttentionQueryGradient {
       }
       const float projection = sum_row(lane, visible, [&](std::size_t i) { return d[i] * p[i]; });
       const float scale = score_scale(shape);
-      for_each_in_row(lane, shape.length,
-                      [&](std::size_t i) { d[i] = i < visible ? p[i] * (d[i] - projection) * scale : 0.0f; });
-      meet_group();
+      for_each_in_row(lane, shape.length, [&](std::size_t i) {
+        d[i] = i < visible ? score_gradient(p[i], d[i], projection, scale) : 0.0f;
+      });
+      meet_group(lane);
       for_each_in_row(lane, shape.head_dim, [&](std::size_t i) {
         float sum = 0.0f;
         for (std::size_t token = 0; token < visible; ++token)

@@ -52,7 +52,7 @@ struct CrossEntropyBackward {
       for_each_in_row(lane, vocabulary, [&](std::size_t i) {
         float gradient = 0.0f;
         if (label != ignore_label) {
-          gradient = scale * fast_exp(x[i] - log_sum_exp[row]);
+          gradient = scaled_probability(x[i], log_sum_exp[row], scale);
           if (i == static_cast<std::size_t>(label)) gradient -= scale;
         }
         dlogits[row * vocabulary + i] = gradient;

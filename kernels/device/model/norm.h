@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/device/model/lane.h"
+#include "kernels/norm.h"
 
 namespace rondo::device {
 
@@ -40,7 +41,7 @@ struct RmsNormBackward {
       const float projection =
           mean_row(lane, width, [&](std::size_t i) { return weight[i] * dout[i] * (in[i] * inverse); });
       for_each_in_row(lane, width, [&](std::size_t i) {
-        dx[row * width + i] = inverse * (weight[i] * dout[i] - in[i] * inverse * projection);
+        dx[row * width + i] = rms_norm_gradient(dout[i], weight[i], in[i] * inverse, inverse, projection);
       });
     });
   }
@@ -97,7 +98,7 @@ struct LayerNormBackward {
       const float projection = mean_row(lane, width, [&](std::size_t i) { return dout[i] * out[i]; });
       const float inverse = inverse_deviation[row];
       for_each_in_row(lane, width, [&](std::size_t i) {
-        dx[row * width + i] = inverse * (dout[i] - center - out[i] * projection);
+        dx[row * width + i] = layer_norm_gradient(dout[i], out[i], inverse, center, projection);
       });
     });
   }
