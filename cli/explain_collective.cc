@@ -24,31 +24,32 @@ std::vector<std::uint64_t> sent_by_rank(const Call& call, Algorithm algorithm, i
   return sent;
 }
 
+bool is_power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
+
 int step_count(CallKind kind, Algorithm algorithm, int ranks) {
   if (ranks == 1) return 0;
   if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return 1;
-  if (algorithm == Algorithm::doubling) {
-    const auto count = static_cast<unsigned>(ranks);
-    return std::bit_width(count) - 1 + (std::has_single_bit(count) ? 0 : 2);
-  }
+  if (algorithm == Algorithm::doubling)
+    return std::bit_width(static_cast<unsigned>(ranks)) - 1 + (is_power_of_two(ranks) ? 0 : 2);
   if (algorithm == Algorithm::tree) return std::bit_width(static_cast<unsigned>(ranks - 1));
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? 2 : 1;
   return (kind == CallKind::all_reduce ? 2 : 1) * (ranks - 1);
 }
 
-const char* step_formula(CallKind kind, Algorithm algorithm) {
+const char* step_formula(CallKind kind, Algorithm algorithm, int ranks) {
   if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return "1";
-  if (algorithm == Algorithm::doubling) return "log2 N, or 2 more than its whole part";
+  if (algorithm == Algorithm::doubling) return is_power_of_two(ranks) ? "log2 N" : "⌊log2 N⌋ + 2";
   if (algorithm == Algorithm::tree) return "⌈log2 N⌉";
   if (algorithm == Algorithm::direct) return kind == CallKind::all_reduce ? "2" : "1";
   return kind == CallKind::all_reduce ? "2(N-1)" : "N-1";
 }
 
-const char* byte_formula(CallKind kind, Algorithm algorithm) {
+// Null where there is none that holds for every rank.
+const char* byte_formula(CallKind kind, Algorithm algorithm, int ranks) {
   if (algorithm == Algorithm::doubling) {
-    if (kind == CallKind::all_reduce) return "(N-1) · S, where N is a power of two";
-    return kind == CallKind::all_gather ? "(N-1)/N · S, where N is a power of two"
-                                        : "log2 N / 2 · S, where N is a power of two";
+    if (!is_power_of_two(ranks)) return nullptr;
+    if (kind == CallKind::all_reduce) return "(N-1) · S";
+    return kind == CallKind::all_gather ? "(N-1)/N · S" : "log2 N / 2 · S";
   }
   switch (kind) {
     case CallKind::all_reduce:
@@ -139,11 +140,13 @@ class Story {
              {"time", {{"microseconds", nullptr}, {"basis", time_.basis}}}};
     if (time_.microseconds) all["time"]["microseconds"] = *time_.microseconds;
     if (has_root(question_.kind)) all["root"] = question_.root;
-    for (const Algorithm algorithm : algorithms())
+    for (const Algorithm algorithm : algorithms()) {
+      const char* const formula = byte_formula(question_.kind, algorithm, question_.ranks);
       all["algorithms"][name_of(algorithm)] = {
           {"steps", step_count(question_.kind, algorithm, question_.ranks)},
-          {"formula", byte_formula(question_.kind, algorithm)},
+          {"formula", formula == nullptr ? Json(nullptr) : Json(formula)},
           {"sent_by_rank", sent_by_rank(call_, algorithm, question_.ranks)}};
+    }
     if (question_.ranks <= most_drawn_ranks) all["drawn"] = play_json(checked_play());
     return all;
   }
@@ -190,16 +193,16 @@ class Story {
     const Algorithm taken = way_.algorithm == Algorithm::slots ? Algorithm::slots : picked_;
     for (const Algorithm algorithm : algorithms()) {
       const auto sent = sent_by_rank(call_, algorithm, question_.ranks);
+      const char* const formula = byte_formula(question_.kind, algorithm, question_.ranks);
       const bool exact = has_root(question_.kind) || equal_chunks();
       std::uint64_t total = 0;
       for (const std::uint64_t bytes : sent) total += bytes;
-      table.add(
-          {{name_of(algorithm), algorithm == taken ? Style::green : Style::plain},
-           step_count(question_.kind, algorithm, question_.ranks),
-           {fmt::format("= {}", step_formula(question_.kind, algorithm)), Style::dim},
-           range_text(sent),
-           {fmt::format("{} {}", exact ? "=" : "≈", byte_formula(question_.kind, algorithm)), Style::dim},
-           total});
+      table.add({{name_of(algorithm), algorithm == taken ? Style::green : Style::plain},
+                 step_count(question_.kind, algorithm, question_.ranks),
+                 {fmt::format("= {}", step_formula(question_.kind, algorithm, question_.ranks)), Style::dim},
+                 range_text(sent),
+                 {formula == nullptr ? "" : fmt::format("{} {}", exact ? "=" : "≈", formula), Style::dim},
+                 total});
     }
     table.print();
     const std::size_t longer = question_.count % static_cast<std::size_t>(question_.ranks);

@@ -1,9 +1,8 @@
 #include "models/fsdp_report.h"
 
-#include <numeric>
-
 #include "models/sharding.h"
 #include "src/calls.h"
+#include "src/ledger.h"
 
 namespace rondo {
 namespace {
@@ -11,8 +10,8 @@ namespace {
 constexpr const char* model_name = "qwen3 fsdp";
 
 // Bytes of each rank's rows of all parameters.
-std::vector<std::uint64_t> bytes_by_rank(const ParameterUnit& unit, DataType type, int size) {
-  std::vector<std::uint64_t> bytes(static_cast<std::size_t>(size));
+std::vector<std::size_t> bytes_by_rank(const ParameterUnit& unit, DataType type, int size) {
+  std::vector<std::size_t> bytes(static_cast<std::size_t>(size));
   for (const ParameterSpec& spec : unit.parameters) {
     const std::size_t row_elements = element_count(spec.shape).value() / spec.shape[0];
     for (int rank = 0; rank < size; ++rank)
@@ -184,14 +183,10 @@ class Rows {
 
 std::uint64_t expected_unit_bytes(const ParameterUnit& unit, CallKind kind, Algorithm algorithm,
                                   DataType type, int rank, int size) {
-  const std::vector<std::uint64_t> bytes = bytes_by_rank(unit, type, size);
-  const std::uint64_t all = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
-  const auto of = [&](int index) { return bytes[static_cast<std::size_t>(index % size)]; };
-  if (size == 1) return 0;
-  // A ring gather passes everything on but the right neighbour's own; a scatter, either way, everything but
-  // ours.
-  if (kind == CallKind::reduce_scatter) return all - of(rank);
-  return algorithm == Algorithm::ring ? all - of(rank + 1) : of(rank) * static_cast<std::uint64_t>(size - 1);
+  Call call;
+  call.kind = kind;
+  call.chunk_bytes = bytes_by_rank(unit, type, size);
+  return sum_of(expected_payload(call, algorithm, rank, size));
 }
 
 std::vector<LocalRow> fsdp_rows(Qwen3& model, FsdpTypes types, std::uint64_t steps) {

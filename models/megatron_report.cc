@@ -1,6 +1,7 @@
 #include "models/megatron_report.h"
 
 #include "src/collective.h"
+#include "src/ledger.h"
 
 namespace rondo {
 namespace {
@@ -72,7 +73,7 @@ class Rows {
 
   void place_row(const PlaceRow& place) {
     LocalRow row{model_name, place.stage, name_of(place.kind), "", place.note, 0, 0};
-    row.expected = place.calls * bytes_sent(place.kind);
+    row.expected = place.calls * bytes_sent(place.kind, config_.elements(), sizeof(float));
     row.measured = sent_.under(scope_name(place.scope), place.kind);
     if (place.documented > 0)
       document(row, place.documented, place.calls, place.documented == 1 ? "B S H" : "2 B S H");
@@ -110,25 +111,18 @@ class Rows {
     LocalRow row{
         model_name, "x is the same", name_of(CallKind::all_reduce), "", "not in the document: a hash of x", 0,
         0};
-    row.expected = passes_.forward * all_reduce_bytes(2, sizeof(std::uint64_t));
+    row.expected = passes_.forward * bytes_sent(CallKind::all_reduce, 2, sizeof(std::uint64_t));
     row.measured = sent_.under(scope_name(tp_scopes::same_input), CallKind::all_reduce);
     rows_.push_back(row);
   }
 
-  // In one call over B S H elements. The heads divide among the ranks, so what they gather and scatter is
-  // equal, and costs the same in a ring and direct.
-  std::uint64_t bytes_sent(CallKind kind) const {
-    const std::uint64_t elements = config_.elements(),
-                        size = static_cast<std::uint64_t>(communicator_.size());
-    if (kind == CallKind::all_reduce) return all_reduce_bytes(elements, sizeof(float));
-    return elements / size * (size - 1) * sizeof(float);
-  }
-
-  std::uint64_t all_reduce_bytes(std::uint64_t elements, std::size_t element_bytes) const {
-    const Algorithm algorithm = choose_algorithm(CallKind::all_reduce, elements * element_bytes,
-                                                 communicator_.options().settings.algorithm);
+  // In one call over so many elements on all ranks. Slots have bytes of their own in an all-reduce only,
+  // whose input is all of them.
+  std::uint64_t bytes_sent(CallKind kind, std::uint64_t elements, std::size_t element_bytes) const {
+    const Algorithm algorithm =
+        choose_algorithm(kind, elements * element_bytes, communicator_.options().settings.algorithm);
     return element_bytes *
-           all_reduce_elements(algorithm, elements, communicator_.rank(), communicator_.size());
+           elements_sent(kind, algorithm, elements, communicator_.rank(), communicator_.size());
   }
 
   std::string many_ranks() const {
@@ -148,14 +142,13 @@ class Rows {
 
 }  // namespace
 
-std::uint64_t all_reduce_elements(Algorithm algorithm, std::uint64_t elements, int rank, int size) {
-  const std::uint64_t ranks = static_cast<std::uint64_t>(size);
-  const auto share = [&](int of) {
-    return elements / ranks + (static_cast<std::uint64_t>(of) < elements % ranks ? 1 : 0);
-  };
-  if (algorithm == Algorithm::slots || algorithm == Algorithm::one_shot) return (ranks - 1) * elements;
-  if (algorithm == Algorithm::ring) return 2 * elements - share(rank) - share((rank + 1) % size);
-  return elements - share(rank) + (ranks - 1) * share(rank);
+std::uint64_t elements_sent(CallKind kind, Algorithm algorithm, std::uint64_t elements, int rank, int size) {
+  const auto ranks = static_cast<std::uint64_t>(size);
+  Call call;  // of elements of one byte
+  call.kind = kind;
+  for (std::uint64_t of = 0; of < ranks; ++of)
+    call.chunk_bytes.push_back(elements / ranks + (of < elements % ranks ? 1 : 0));
+  return sum_of(expected_payload(call, algorithm, rank, size));
 }
 
 std::vector<LocalRow> megatron_rows(Communicator& communicator, const MegatronConfig& config,

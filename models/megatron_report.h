@@ -9,11 +9,10 @@
 
 namespace rondo {
 
-// Elements that a rank sends in an all-reduce of `elements`, from the sizes alone. The ranks' shares c_r are
-// equal, but for one element more on the first ranks where they do not divide. A ring sends every share
-// twice, but for those that end here or next door: 2 S - c_r - c_(r+1). Direct sends each peer the peer's
-// share and the own: S - c_r + (N-1) c_r.
-std::uint64_t all_reduce_elements(Algorithm algorithm, std::uint64_t elements, int rank, int size);
+// Elements that a rank sends in a call over `elements` on all ranks: the formulas of docs/algorithms.md, from
+// the sizes alone. The ranks' shares are equal, but for one element more on the first ranks where they do not
+// divide.
+std::uint64_t elements_sent(CallKind kind, Algorithm algorithm, std::uint64_t elements, int rank, int size);
 
 // How often a model has run since the ledger was last reset.
 struct MegatronPasses {

@@ -33,7 +33,7 @@ void init_all(ncclComm_t* comms, int ndev, const int* devlist) {
   const bool has_devices = device_of_this_thread() != cudaCpuDeviceId;
   for (int rank = 0; rank < ndev; ++rank) {
     const int device = devlist != nullptr ? devlist[rank] : has_devices ? rank : cudaCpuDeviceId;
-    comms[rank] = adopt(made[static_cast<std::size_t>(rank)], "", device, heirs_id);
+    comms[rank] = adopt(made[static_cast<std::size_t>(rank)], "", device, {heirs_id});
   }
 }
 
@@ -66,6 +66,13 @@ std::set<int> ranks_to_exclude(const Communicator& parent, const int* list, int 
   return excluded;
 }
 
+const rondoUniqueId& heirs_id(const Communicator& parent, const std::set<int>& excluded) {
+  if (parent.heirs_ids.size() == 1) return parent.heirs_ids.front();
+  int first = 0;
+  while (excluded.count(first) != 0) ++first;
+  return parent.heirs_ids[static_cast<std::size_t>(first)];
+}
+
 void shrink(ncclComm_t comm, const int* list, int count, ncclComm_t* newcomm, const ncclConfig_t* config,
             int flags) {
   need("newcomm", newcomm);
@@ -78,8 +85,8 @@ void shrink(ncclComm_t comm, const int* list, int count, ncclComm_t* newcomm, co
   if (flags == NCCL_SHRINK_ABORT) end(comm);
   const auto below = std::distance(excluded.begin(), excluded.lower_bound(parent.rank));
   start("ncclCommShrink", comm,
-        [=, size = parent.size - count, rank = parent.rank - static_cast<int>(below), id = parent.heirs_id,
-         device = parent.device, name = wish.empty() ? parent.name : wish] {
+        [=, size = parent.size - count, rank = parent.rank - static_cast<int>(below),
+         id = heirs_id(parent, excluded), device = parent.device, name = wish.empty() ? parent.name : wish] {
           *newcomm = make_communicator(size, id, rank, name, device);
         });
 }

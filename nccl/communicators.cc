@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "nccl/cuda_driver.h"
 
@@ -21,14 +23,20 @@ Registry& registry() {
   return *one;
 }
 
-rondoUniqueId agree_on_heirs_id(rondoComm_t comm) {
-  int rank = 0;
-  check(rondoCommUserRank(comm, &rank));
-  rondoUniqueId id{};
-  if (rank == 0) check(rondoGetUniqueId(&id));
-  check(rondoBroadcast(&id, &id, sizeof id, rondoUint8, 0, comm, nullptr));
+// Rank 0's, if it is good on all hosts. Else every rank's, each good on its own host: heirs that are all on
+// one can meet there.
+std::vector<rondoUniqueId> agree_on_heirs_ids(rondoComm_t comm) {
+  int size = 0;
+  check(rondoCommCount(comm, &size));
+  rondoUniqueId own{};
+  check(rondoGetUniqueId(&own));
+  std::vector<rondoUniqueId> ids(static_cast<std::size_t>(size));
+  check(rondoAllGather(&own, ids.data(), sizeof own, rondoUint8, comm, nullptr));
+  std::uint8_t good = rondoCheckUniqueId(ids[0]) == rondoSuccess;
+  check(rondoAllReduce(&good, &good, 1, rondoUint8, rondoMin, comm, nullptr));
+  if (good != 0) ids.resize(1);
   check(rondoLedgerReset(comm));  // the ledger is the program's
-  return id;
+  return ids;
 }
 
 }  // namespace
@@ -46,15 +54,16 @@ ncclComm_t make_communicator(int size, const rondoUniqueId& id, int rank, const 
 
 ncclComm_t adopt(rondoComm_t made, const std::string& name, int device) {
   try {
-    return adopt(made, name, device, agree_on_heirs_id(made));
+    return adopt(made, name, device, agree_on_heirs_ids(made));
   } catch (...) {
     rondoCommDestroy(made);
     throw;
   }
 }
 
-ncclComm_t adopt(rondoComm_t made, const std::string& name, int device, const rondoUniqueId& heirs_id) {
-  Communicator communicator{0, 0, device, name, heirs_id};
+ncclComm_t adopt(rondoComm_t made, const std::string& name, int device,
+                 std::vector<rondoUniqueId> heirs_ids) {
+  Communicator communicator{0, 0, device, name, std::move(heirs_ids)};
   check(rondoCommUserRank(made, &communicator.rank));
   check(rondoCommCount(made, &communicator.size));
   const std::lock_guard lock(registry().mutex);

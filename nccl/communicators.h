@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nccl/types.h"
 
@@ -9,10 +10,12 @@ namespace rondo::nccl {
 
 struct Communicator {
   int rank, size;
-  int device;              // of CUDA; cudaCpuDeviceId: none
-  std::string name;        // of its config; may be empty
-  rondoUniqueId heirs_id;  // where those who are left meet when it shrinks: the dead cannot be asked
-  bool ended = false;      // aborted to shrink; still to be destroyed
+  int device;        // of CUDA; cudaCpuDeviceId: none
+  std::string name;  // of its config; may be empty
+  // Where those who are left meet when it shrinks, as the dead cannot be asked: one place, or one by the
+  // first of them.
+  std::vector<rondoUniqueId> heirs_ids;
+  bool ended = false;  // aborted to shrink; still to be destroyed
 };
 
 // The device of the calling thread, for a communicator that is being made; cudaCpuDeviceId without CUDA.
@@ -23,10 +26,10 @@ int device_of_this_thread();
 // Makes a rank of a communicator. Waits for all ranks.
 ncclComm_t make_communicator(int size, const rondoUniqueId& id, int rank, const std::string& name,
                              int device);
-// For a communicator that Rondo has made on all ranks: gives it an id for its heirs.
+// For a communicator that Rondo has made on all ranks: gives it ids for its heirs.
 ncclComm_t adopt(rondoComm_t made, const std::string& name, int device);
-// The same where the caller has an id that all ranks know.
-ncclComm_t adopt(rondoComm_t made, const std::string& name, int device, const rondoUniqueId& heirs_id);
+// The same where the caller has ids that all ranks know.
+ncclComm_t adopt(rondoComm_t made, const std::string& name, int device, std::vector<rondoUniqueId> heirs_ids);
 
 // Throws ncclInvalidArgument where `comm` was not made by NCCL's functions, or is no more.
 Communicator find(ncclComm_t comm);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "src/comm_id.h"
 #include "src/control_groups.h"
@@ -44,9 +45,8 @@ struct Tuned {
 // What each rank tells the others first.
 struct Introduction {
   ProcessIdentity process;
-  cpu_set_t cores;
+  CpuAllowance allowance;
   CpuPlace cpu;
-  double quota_cores;
   int algorithm;
   std::uint64_t buffer_bytes, slice_bytes;
   std::array<Tuned, tuned_count> tuned;  // in the order of variables()
@@ -70,9 +70,9 @@ Introduction introduce(const Settings& settings, const std::string& address) {
   Introduction mine;
   std::memset(static_cast<void*>(&mine), 0, sizeof mine);
   mine.process = this_process();
-  ::sched_getaffinity(0, sizeof mine.cores, &mine.cores);
-  mine.cpu = cpu_place(cpu_numbers(mine.cores));
-  mine.quota_cores = std::max(1.0, cpu_quota().value_or(no_quota));
+  ::sched_getaffinity(0, sizeof mine.allowance.cpus, &mine.allowance.cpus);
+  mine.cpu = cpu_place(cpu_numbers(mine.allowance.cpus));
+  mine.allowance.quota = std::max(1.0, cpu_quota().value_or(no_quota));
   mine.algorithm = static_cast<int>(settings.algorithm);
   mine.buffer_bytes = settings.buffer_bytes;
   mine.slice_bytes = settings.slice_bytes;
@@ -140,23 +140,15 @@ void tell_of_ignored_file(int rank, const Settings& settings) {
 }
 
 // A function of what all ranks have told, hence the same on all of them: they wait for one another in one of
-// two ways (Communicator::all_have_called). Ranks in different containers may have different quotas.
-bool more_ranks_than_cores(const std::vector<Introduction>& all) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  double quota = all.front().quota_cores;
+// two ways (Communicator::all_have_called).
+std::set<std::uint64_t> crowded_machines_of(const std::vector<Introduction>& all) {
+  std::vector<ProcessIdentity> processes;
+  std::vector<CpuAllowance> allowances;
   for (const Introduction& one : all) {
-    CPU_OR(&cores, &cores, &one.cores);
-    quota = std::min(quota, one.quota_cores);
+    processes.push_back(one.process);
+    allowances.push_back(one.allowance);
   }
-  return static_cast<double>(all.size()) > std::min<double>(CPU_COUNT(&cores), quota);
-}
-
-std::vector<Introduction> on_machine(std::uint64_t boot, const std::vector<Introduction>& all) {
-  std::vector<Introduction> there;
-  for (const Introduction& one : all)
-    if (one.process.boot == boot) there.push_back(one);
-  return there;
+  return crowded_machines(processes, allowances);
 }
 
 // The first rank's side, once all others have shown the secret at the door: so all of them are in its queue,
@@ -234,11 +226,7 @@ Hosts hosts_of(const std::vector<Introduction>& all) {
     cpus.push_back(one.cpu);
     names.emplace_back(one.host_name.data());
   }
-  Hosts hosts = Hosts::group(processes, names, std::move(cpus));
-  hosts.short_of_cores = std::any_of(all.begin(), all.end(), [&](const Introduction& one) {
-    return more_ranks_than_cores(on_machine(one.process.boot, all));
-  });
-  return hosts;
+  return Hosts::group(processes, names, std::move(cpus));
 }
 
 // Containers and other users' processes may keep their memory to themselves. What one rank cannot do none
@@ -265,15 +253,15 @@ std::array<std::uint64_t, 2> own_host() {
   return {process.boot, process.network};
 }
 
-// Ids that are good on one host say on which; those of the library itself do not.
+// Ids of make_unique_id that are good on one host say on which; those that the library makes for a split or
+// for the threads of a process do not.
 void need_own_host(const UniqueId& id) {
   std::array<std::uint64_t, 2> host{};
   std::memcpy(host.data(), id.bytes.data() + id_host, sizeof host);
   if (host != std::array<std::uint64_t, 2>{} && host != own_host())
     fail(ErrorKind::invalid_usage,
          "the unique id was made on another host, and is good only there: expected RONDO_COMM_ID=host:port, "
-         "an "
-         "address of rank 0's host, in the process that makes the id");
+         "an address of rank 0's host, in the process that makes the id");
 }
 
 }  // namespace
@@ -287,7 +275,9 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
   check_agreement(all);
   agree_on_tuned(all, settings);
   tell_of_ignored_file(rank, settings);
-  const Hosts hosts = hosts_of(all);
+  const std::set<std::uint64_t> crowded = crowded_machines_of(all);
+  Hosts hosts = hosts_of(all);
+  hosts.short_of_cores = !crowded.empty();
   std::vector<Introduction> here;
   for (const int neighbour : hosts.neighbours(rank)) here.push_back(all[static_cast<std::size_t>(neighbour)]);
   const auto ranks = static_cast<int>(here.size());
@@ -297,13 +287,7 @@ Membership join_communicator(Rendezvous& rendezvous, int rank, int size, Setting
 
   auto segment =
       share_segment(rendezvous, mine, here.front(), ranks, sizes, hosts.one() ? 0 : ranks, deadline);
-  Membership membership{rank,
-                        size,
-                        std::move(segment),
-                        {},
-                        {},
-                        false,
-                        more_ranks_than_cores(on_machine(mine.process.boot, all))};
+  Membership membership{rank, size, std::move(segment), {}, {}, false, crowded.count(mine.process.boot) != 0};
   together(rendezvous, "watching the other ranks", deadline, [&] {
     for (const Introduction& one : all) {
       membership.peers.push_back(same_host(one.process, mine.process) ? PeerProcess::watch(one.process)

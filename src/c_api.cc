@@ -285,11 +285,7 @@ rondoResult_t rondoGetUniqueId(rondoUniqueId* id) {
 }
 
 rondoResult_t rondoCheckUniqueId(rondoUniqueId id) {
-  return at_the_edge("rondoCheckUniqueId", [&] {
-    UniqueId checked;
-    std::memcpy(checked.bytes.data(), id.internal, sizeof id.internal);
-    checked.meeting_place();
-  });
+  return at_the_edge("rondoCheckUniqueId", [&] { id_from(id).meeting_place(); });
 }
 
 rondoResult_t rondoCommInitRank(rondoComm_t* comm, int nranks, rondoUniqueId id, int rank) {

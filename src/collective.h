@@ -50,11 +50,11 @@ Algorithm choose_algorithm(CallKind kind, Algorithm forced);
 Algorithm choose_algorithm(CallKind kind, std::size_t input_bytes, Algorithm forced);
 Algorithm choose_algorithm(const Call& call, Algorithm forced);
 
-// Between hosts, by the call's arguments and the ranks alone. Small calls go direct, which has one round or
-// two: an all-reduce in one shot, as long as no rank sends too much, and a broadcast along a tree, unless it
-// is very small. Where ranks share cores all-reduces that could go in one shot, all-gathers and
-// reduce-scatters go by doubling, which has the fewest messages. Else hierarchy where the hosts have as many
-// ranks each, else ring. Measured: docs/performance.md.
+// Between hosts, by the call's arguments, who is on which host, and whether ranks outnumber some machine's
+// cores. Small calls go direct, which has one round or two: an all-reduce in one shot, as long as no rank
+// sends too much, and a broadcast along a tree, unless it is very small. Where ranks share cores all-reduces
+// that could go in one shot, all-gathers and reduce-scatters go by doubling, which has the fewest messages.
+// Else hierarchy where the hosts have as many ranks each, else ring. Measured: docs/performance.md.
 struct Hosts;
 Algorithm choose_between_hosts(const Call& call, Algorithm forced, const Hosts& hosts);
 inline constexpr std::size_t most_direct_between_hosts = 16 * 1024;

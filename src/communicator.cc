@@ -196,9 +196,10 @@ bool Communicator::progress(IfBusy if_busy) {
     // Held by its own list, since ending it lets the queue's hold go.
     const std::shared_ptr<PendingCall> head = pending_.front();
     try {
-      // A call that begins sends first.
+      // A call that begins sends first. What it sends may be done at once, and is settled in the next round.
       if (head->active) moved |= transport_->progress();
-      if (!step(*head)) return moved;
+      const bool begins = !head->collective;
+      if (!step(*head)) return moved || (begins && head->collective);
       finish(*head);
     } catch (const Error& error) {
       break_off(error);

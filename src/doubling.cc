@@ -27,7 +27,8 @@ class Doubling : public Rounds {
     if (gathers()) {
       copy_extents(chunk(call.input, place.rank), chunk(call.output, place.rank));
     } else if (speaks()) {
-      room_.resize((static_cast<std::size_t>(place.size) + 1) * all_bytes_);
+      const bool serves = call.kind == CallKind::reduce_scatter && own_group().size() > 1;
+      room_.resize((static_cast<std::size_t>(place.size) + (serves ? 1 : 0)) * all_bytes_);
       copy_extents(joined(call.input), input_of(place.rank));
     }
   }
@@ -104,7 +105,7 @@ class Doubling : public Rounds {
     return others;
   }
 
-  // Room for the inputs of all ranks, and behind them for the results of this group.
+  // Room for the inputs of all ranks, and behind them, in a reduce-scatter, for the results of this group.
   Extent row(int number) {
     return {room_.data() + static_cast<std::size_t>(number) * all_bytes_, all_bytes_};
   }

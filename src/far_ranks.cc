@@ -10,6 +10,9 @@ using namespace std::chrono_literals;
 // How long a rank that fails stays to see its words off.
 constexpr auto farewell_time = 200ms;
 
+// What a rank sent before it ended is here after so many looks at the network, or was never sent.
+constexpr int most_last_looks = 64;
+
 }  // namespace
 
 FarRanks::FarRanks(Network& network, const Hosts& hosts, int rank, Failed failed)
@@ -80,8 +83,9 @@ bool FarRanks::all_have_answered(bool& moved) {
 
 void FarRanks::need_reachable() {
   each([&](int peer) {
-    if (!(network_.lost(peer) || at(peer).left) || !network_.has_transfers(peer)) return;
-    network_.progress();  // what it sent before it ended may be here
+    if (!(network_.lost(peer) || at(peer).left)) return;
+    // What it sent before it ended may be here.
+    for (int look = 0; network_.has_transfers(peer) && look < most_last_looks && network_.progress();) ++look;
     if (!network_.has_transfers(peer)) return;
     if (at(peer).left) fail(ErrorKind::remote, "{} has destroyed the communicator", hosts_.description(peer));
     fail(ErrorKind::remote, "{} is lost: it has died, or its host cannot be reached",

@@ -3,8 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
 
 namespace rondo {
+
+std::set<std::uint64_t> crowded_machines(const std::vector<ProcessIdentity>& processes,
+                                         const std::vector<CpuAllowance>& allowances) {
+  struct Machine {
+    int ranks = 0;
+    cpu_set_t cpus{};
+  };
+  struct Host {
+    int ranks = 0;
+    double quota = std::numeric_limits<double>::infinity();
+  };
+  std::map<std::uint64_t, Machine> machines;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Host> hosts;  // by machine and network
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    Machine& machine = machines[processes[rank].boot];
+    ++machine.ranks;
+    CPU_OR(&machine.cpus, &machine.cpus, &allowances[rank].cpus);
+    Host& host = hosts[{processes[rank].boot, processes[rank].network}];
+    ++host.ranks;
+    host.quota = std::min(host.quota, allowances[rank].quota);
+  }
+  std::set<std::uint64_t> crowded;
+  for (const auto& [boot, machine] : machines)
+    if (machine.ranks > CPU_COUNT(&machine.cpus)) crowded.insert(boot);
+  for (const auto& [where, host] : hosts)
+    if (host.ranks > host.quota) crowded.insert(where.first);
+  return crowded;
+}
 
 Hosts Hosts::group(const std::vector<ProcessIdentity>& processes, const std::vector<std::string>& names,
                    std::vector<CpuPlace> cpus) {

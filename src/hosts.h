@@ -2,6 +2,10 @@
 // abstract names reach.
 #pragma once
 
+#include <sched.h>
+
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,13 +14,23 @@
 
 namespace rondo {
 
+// What a rank may have of its machine.
+struct CpuAllowance {
+  cpu_set_t cpus;  // where it may run
+  double quota;    // how many CPUs' worth of time its containers leave it
+};
+// Both by rank. The machines, by their boot, whose ranks outnumber their CPUs, or where on some host they
+// outnumber a quota: hosts that are containers may have one each.
+std::set<std::uint64_t> crowded_machines(const std::vector<ProcessIdentity>& processes,
+                                         const std::vector<CpuAllowance>& allowances);
+
 struct Hosts {
   std::vector<int> of;                    // by rank: its host; numbered in the order of their first ranks
   std::vector<std::vector<int>> ranks;    // by host, in order
   std::vector<int> place;                 // by rank: which of its host's ranks it is
   std::vector<std::string> descriptions;  // by rank: "rank 2 on host node7 (10.0.0.7)"
   std::vector<CpuPlace> cpus;             // by rank
-  // Whether on some machine, which may be several hosts, ranks outnumber the cores.
+  // Whether some machine is crowded.
   bool short_of_cores = false;
 
   // All are by rank; a name is what messages call the rank's host.

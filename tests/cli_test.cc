@@ -467,6 +467,20 @@ TEST(Explain, ASettingIsSeen) {
   EXPECT_EQ(told["because"], "RONDO_ALGO=ring asks for it");
 }
 
+TEST(Explain, DoublingHasAFormulaForPowersOfTwo) {
+  const std::map<std::string, std::string> environment{{"RONDO_ALGO", "doubling"}};
+  const auto eight = json_of({"explain", "all-reduce", "-n", "8", "--size", "800"}, environment);
+  EXPECT_EQ(eight["algorithms"]["doubling"]["steps"], 3);
+  EXPECT_EQ(eight["algorithms"]["doubling"]["formula"], "(N-1) · S");
+  EXPECT_EQ(eight["algorithms"]["doubling"]["sent_by_rank"], nlohmann::json(std::vector<int>(8, 7 * 800)));
+  const auto three = json_of({"explain", "all-reduce", "-n", "3", "--size", "800"}, environment);
+  EXPECT_EQ(three["algorithms"]["doubling"]["steps"], 3);
+  EXPECT_TRUE(three["algorithms"]["doubling"]["formula"].is_null());
+  EXPECT_EQ(three["algorithms"]["doubling"]["sent_by_rank"], nlohmann::json({2400, 800, 800}));
+  const Result shown = rondo({"explain", "all-reduce", "-n", "3", "--size", "800"}, environment);
+  EXPECT_HAS(shown.out, "= ⌊log2 N⌋ + 2");
+}
+
 // The ways that are in force, and what decides.
 TEST(Explain, TellsTheWayAndWhy) {
   const std::map<std::string, std::string> none{{"RONDO_TUNE_FILE", "none"}};

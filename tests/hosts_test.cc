@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/witness.h"
 #include "include/rondo/rondo.h"
@@ -19,6 +20,8 @@
 #include "models/qwen3.h"
 #include "src/calls.h"
 #include "src/collective.h"
+#include "src/control_groups.h"
+#include "src/engine.h"
 #include "src/gather_bytes.h"
 #include "src/network.h"
 #include "src/rendezvous.h"
@@ -64,6 +67,25 @@ TEST(Hosts, TheRingGoesAlongTheCores) {
   EXPECT_EQ(Hosts::group(processes, names, cpus).ring(), (std::vector<int>{0, 2, 1, 3, 5, 4}));
   cpus[3] = {};  // not bound
   EXPECT_EQ(Hosts::group(processes, names, cpus).ring(), (std::vector<int>{0, 1, 2, 3, 5, 4}));
+}
+
+CpuAllowance allowance(std::initializer_list<int> cpus, double quota) {
+  CpuAllowance allowance{{}, quota};
+  for (const int cpu : cpus) CPU_SET(cpu, &allowance.cpus);
+  return allowance;
+}
+
+TEST(Hosts, AMachinesCpusAreThoseOfAllItsRanksAndAQuotaIsAHosts) {
+  using Set = std::set<std::uint64_t>;
+  const std::vector<ProcessIdentity> one_each{process(1, 1), process(1, 2), process(1, 3)};
+  const CpuAllowance three = allowance({0, 1, 2}, 100), pod = allowance({0, 1, 2}, 1);
+  EXPECT_EQ(crowded_machines(one_each, {three, three, three}), Set{});
+  EXPECT_EQ(crowded_machines(one_each, {pod, pod, pod}), Set{});
+  const CpuAllowance first = allowance({0}, 100), second = allowance({1}, 100);
+  EXPECT_EQ(crowded_machines(one_each, {first, second, second}), Set{1});
+  const std::vector<ProcessIdentity> two_in_a_pod{process(1, 1), process(2, 1), process(2, 1)};
+  EXPECT_EQ(crowded_machines(two_in_a_pod, {pod, pod, three}), Set{2});
+  EXPECT_EQ(crowded_machines(two_in_a_pod, {pod, first, second}), Set{});
 }
 
 // ---- what is chosen ----
@@ -281,6 +303,41 @@ TEST_F(OverHosts, SmallAllReducesHaveTheBitsOfADirectOne) {
   });
 }
 
+// What `auto` takes where all ranks have one core, and that nothing but the messages depends on it.
+TEST_F(OverHosts, RanksThatShareACoreDouble) {
+  const TestHosts& hosts = TestHosts::shared(4);
+  const Seating seating{0, 1, 2, 3};
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  run_processes(4, [&](int rank) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu_numbers(allowed).front(), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    const auto comm = join_on_hosts(hosts, seating, rank);
+    EXPECT_TRUE(comm->hosts().short_of_cores);
+    const auto direct = comm->split(0, rank, test_options(Algorithm::direct));
+    const double values[] = {49984, 30000, -49984, -30000.5};
+    TypedBuffer data(DataType::f32, 1'003), sum(DataType::f32, 1'003), expected(DataType::f32, 1'003);
+    data.fill([&](std::size_t i) { return values[rank] / static_cast<double>(i % 7 + 1); });
+    comm->run(all_reduce_call(seat_of(*comm), data.data(), sum.data(), 1'003, DataType::f32, {}));
+    direct->run(all_reduce_call(seat_of(*comm), data.data(), expected.data(), 1'003, DataType::f32, {}));
+    EXPECT_EQ(std::memcmp(sum.data(), expected.data(), 1'003 * sizeof(float)), 0);
+    EXPECT_EQ(comm->ledger().rows().count({"", CallKind::all_reduce, Algorithm::doubling}), 1u);
+  });
+}
+
+// What it sends may be done already: a rank that slept now would not see it for long.
+TEST_F(OverHosts, ACallThatBeginsHasMoved) {
+  run({0, 1}, [](Communicator& comm) {
+    std::vector<float> data(10, 1);
+    const auto call = comm.start(sum_call(comm, data));
+    EXPECT_TRUE(comm.progress());
+    wait_for(*call);
+    EXPECT_EQ(data, std::vector<float>(10, 2));
+  });
+}
+
 TEST_F(OverHosts, AHierarchyHasAllOperators) {
   run({0, 0, 1, 1}, [](Communicator& comm) {
     struct Case {
@@ -344,26 +401,31 @@ TEST_F(OverHosts, AnIdOfAnotherHostIsRefusedAtOnce) {
   });
 }
 
+// Sets `late` apart for a barrier that no other rank may leave before it comes.
+void expect_held_back(Communicator& comm, int late) {
+  // The hosts are of one machine, and have one clock.
+  const auto now = [] {
+    return static_cast<std::int64_t>(Deadline::Clock::now().time_since_epoch().count());
+  };
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  if (comm.rank() == late) std::this_thread::sleep_for(30ms);
+  std::int64_t came = now();
+  comm.run(barrier_call());
+  std::int64_t left = now();
+  std::vector<std::int64_t> all_came(ranks), all_left(ranks);
+  comm.run(all_gather_call(seat_of(comm), &came, all_came.data(), 1, DataType::i64));
+  comm.run(all_gather_call(seat_of(comm), &left, all_left.data(), 1, DataType::i64));
+  EXPECT_GE(*std::min_element(all_left.begin(), all_left.end()),
+            *std::max_element(all_came.begin(), all_came.end()))
+      << comm.size() << " ranks, late: " << late;
+}
+
+// Five ranks, and four, which meet in pairs.
 TEST_F(OverHosts, BarriersHoldBackWhoComesEarly) {
-  run({0, 0, 1, 2, 2}, [](Communicator& comm) {
-    // The hosts are of one machine, and have one clock.
-    const auto now = [] {
-      return static_cast<std::int64_t>(Deadline::Clock::now().time_since_epoch().count());
-    };
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    for (int late = 0; late < comm.size(); ++late) {
-      if (comm.rank() == late) std::this_thread::sleep_for(30ms);
-      std::int64_t came = now();
-      comm.run(barrier_call());
-      std::int64_t left = now();
-      std::vector<std::int64_t> all_came(ranks), all_left(ranks);
-      comm.run(all_gather_call(seat_of(comm), &came, all_came.data(), 1, DataType::i64));
-      comm.run(all_gather_call(seat_of(comm), &left, all_left.data(), 1, DataType::i64));
-      EXPECT_GE(*std::min_element(all_left.begin(), all_left.end()),
-                *std::max_element(all_came.begin(), all_came.end()))
-          << "late: " << late;
-    }
-  });
+  for (const Seating& seating : {Seating{0, 0, 1, 2, 2}, Seating{0, 1, 2, 3}, Seating{0, 0, 1, 1}})
+    run(seating, [](Communicator& comm) {
+      for (int late = 0; late < comm.size(); ++late) expect_held_back(comm, late);
+    });
 }
 
 // Whoever waits for other hosts sleeps at the network, and there its own host's ranks wake it.

@@ -209,7 +209,7 @@ TEST(MegatronStack, IsThatOfOneRank) {
 // and those of its hash, two numbers, are not on three and four ranks.
 TEST(MegatronLedger, EveryRowIsExact) {
   for (const int ranks : {1, 2, 3, 4}) {
-    for (const Algorithm algorithm : {Algorithm::direct, Algorithm::ring}) {
+    for (const Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::doubling}) {
       for (const Conjugates conjugates : {Conjugates::megatron, Conjugates::dual}) {
         const std::size_t heads = static_cast<std::size_t>(ranks);
         const MegatronConfig config{3, 5, 7 * heads, heads, 5 * heads, NormPlace::pre, conjugates};
@@ -264,15 +264,18 @@ TEST(MegatronLedger, BackwardAgainstForward) {
 
 // What the formula says for shares of 2, 2, 1 and of 1, 1, 0, 0 elements.
 TEST(MegatronLedger, UnevenShares) {
-  EXPECT_EQ(all_reduce_elements(Algorithm::ring, 5, 0, 3), 10u - 2 - 2);
-  EXPECT_EQ(all_reduce_elements(Algorithm::ring, 5, 1, 3), 10u - 2 - 1);
-  EXPECT_EQ(all_reduce_elements(Algorithm::direct, 5, 0, 3), (2u + 1) + 2 * 2);
-  EXPECT_EQ(all_reduce_elements(Algorithm::direct, 5, 2, 3), (2u + 2) + 2 * 1);
-  EXPECT_EQ(all_reduce_elements(Algorithm::direct, 2, 3, 4), 2u);
-  EXPECT_EQ(all_reduce_elements(Algorithm::ring, 2, 3, 4), 4u - 0 - 1);
-  EXPECT_EQ(all_reduce_elements(Algorithm::slots, 5, 2, 3), 10u);
-  EXPECT_EQ(all_reduce_elements(Algorithm::direct, 5, 0, 1), 0u);
-  EXPECT_EQ(all_reduce_elements(Algorithm::ring, 5, 0, 1), 0u);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::ring, 5, 0, 3), 10u - 2 - 2);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::ring, 5, 1, 3), 10u - 2 - 1);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::direct, 5, 0, 3), (2u + 1) + 2 * 2);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::direct, 5, 2, 3), (2u + 2) + 2 * 1);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::direct, 2, 3, 4), 2u);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::ring, 2, 3, 4), 4u - 0 - 1);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::slots, 5, 2, 3), 10u);
+  // Rank 0 gives rank 2 its own and rank 1's input, and rank 1 the sum.
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::doubling, 5, 0, 3), 15u);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::doubling, 5, 1, 3), 5u);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::direct, 5, 0, 1), 0u);
+  EXPECT_EQ(elements_sent(CallKind::all_reduce, Algorithm::ring, 5, 0, 1), 0u);
 }
 
 // One bit on one rank is enough, and all ranks are told.

@@ -251,6 +251,8 @@ INSTANTIATE_TEST_SUITE_P(
                       LedgerCase{3, Algorithm::ring, f16_types}, LedgerCase{3, Algorithm::direct, f16_types},
                       LedgerCase{4, Algorithm::ring, f16_types},
                       LedgerCase{4, Algorithm::direct, f16_f32_types},
+                      LedgerCase{3, Algorithm::doubling, f16_types},
+                      LedgerCase{4, Algorithm::doubling, f16_f32_types},
                       LedgerCase{5, Algorithm::ring, {DataType::bf16, DataType::bf16}}),
     [](const auto& info) {
       return fmt::format("{}_{}_{}_{}", info.param.ranks, name_of(info.param.algorithm),

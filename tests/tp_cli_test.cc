@@ -67,6 +67,16 @@ TEST(TpCommand, LayerRunsBackward) {
   }
 }
 
+TEST(TpCommand, LedgerBalancesByDoubling) {
+  ::setenv("RONDO_ALGO", "doubling", 1);
+  for (const char* options : {"tp layer --ranks 4", "tp layer --ranks 4 --conjugates dual"}) {
+    const Outcome outcome = run_program(options + std::string(small));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(holds(outcome.out, "rows are exact on every rank.")) << outcome.out;
+  }
+  ::unsetenv("RONDO_ALGO");
+}
+
 TEST(TpCommand, TrainingLowersTheLoss) {
   const json report = json_of(std::string("tp train --ranks 2 --layers 2 --steps 30 --lr 0.01") + small);
   const std::vector<double> losses = report["losses"];

@@ -117,8 +117,8 @@ RONDO_API const char* rondoGetLastError(rondoComm_t comm);
  * behind it: the ranks find one another when they call rondoCommInitRank. It is good on this host, or, where
  * RONDO_COMM_ID=host:port names an address of rank 0's host, on all hosts that reach it. */
 RONDO_API rondoResult_t rondoGetUniqueId(rondoUniqueId* id);
-/* Whether a rank in this process could use the id: rondoInvalidUsage where it is good on another host only.
- */
+/* Whether a rank in this process could use the id: rondoInvalidUsage where it is good on another host only,
+ * rondoInvalidArgument where it is none of rondoGetUniqueId. */
 RONDO_API rondoResult_t rondoCheckUniqueId(rondoUniqueId id);
 /* Collective over nranks processes or threads of this host. Fails in time, naming the ranks, when one does
  * not come, when two claim one rank, or when they name different sizes. Waits for all ranks, inside a group
