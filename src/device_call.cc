@@ -185,9 +185,9 @@ struct Parts {
         bytes(pieces + most_pieces * sizeof(device::Piece)) {}
 };
 
-DeviceBuffer tell(ToldAllocations& told, const std::vector<Extents>& chunks) {
+DeviceBuffer tell(ToldAllocations& told, DeviceStream stream, const std::vector<Extents>& chunks) {
   const Extent span = span_of(chunks);
-  return {told.tell(span.data, span.bytes), layout_of(chunks, span.data)};
+  return {told.tell(stream, span.data, span.bytes), layout_of(chunks, span.data)};
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ std::string DeviceCall::plan_windows(Communicator& communicator, const Call& cal
   const Needs needs = needs_of(call.kind, call.root, communicator.rank());
   const std::shared_ptr<DeviceMemories> memories = communicator.device_memories(device_);
   CallDeviceBuffers told{};
-  if (needs.input) told.input = tell(memories->told, call.input);
-  if (needs.output) told.output = tell(memories->told, call.output);
+  if (needs.input) told.input = tell(memories->told, stream_, call.input);
+  if (needs.output) told.output = tell(memories->told, stream_, call.output);
   if ((needs.input && told.input.memory.number == 0) || (needs.output && told.output.memory.number == 0))
     return fmt::format(
         "rank {} has a buffer that other processes cannot open, or pieces of one in several "

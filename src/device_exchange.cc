@@ -91,7 +91,7 @@ DeviceReference DeviceExchange::allocate(DeviceStream stream, std::size_t bytes)
   own_ = device_.allocate(bytes);
   device_.clear(stream, own_, bytes);
   device_.synchronise(stream);
-  const DeviceReference reference = ToldAllocations(device_).tell(own_, bytes);
+  const DeviceReference reference = ToldAllocations(device_).tell(stream, own_, bytes);
   if (reference.number == 0) fail(ErrorKind::device, "its device's memory cannot be told to others");
   return reference;
 }

@@ -18,7 +18,7 @@ constexpr std::size_t most_open = 1024;
 
 }  // namespace
 
-DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
+DeviceReference ToldAllocations::tell(DeviceStream stream, const void* buffer, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   drop_some_that_are_gone();
   DeviceReference reference{};
@@ -27,7 +27,7 @@ DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
   if (!allocation) return reference;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(buffer) - allocation->base);
   if (bytes > allocation->bytes - offset) return reference;
-  const Told* const told = find_or_add(*allocation);
+  const Told* const told = find_or_add(stream, *allocation);
   if (told == nullptr) return reference;
   reference.number = allocation->number;
   reference.address = reinterpret_cast<std::uintptr_t>(buffer);
@@ -36,9 +36,10 @@ DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
   return reference;
 }
 
-const ToldAllocations::Told* ToldAllocations::find_or_add(const DeviceAllocation& allocation) {
+const ToldAllocations::Told* ToldAllocations::find_or_add(DeviceStream stream,
+                                                          const DeviceAllocation& allocation) {
   if (const auto known = told_.find(allocation.number); known != told_.end()) return &known->second;
-  const auto handle = device_.handle_of(allocation);
+  const auto handle = device_.handle_of(stream, allocation);
   if (!handle) return nullptr;
   return &told_.emplace(allocation.number, Told{allocation, *handle}).first->second;
 }

@@ -41,9 +41,10 @@ class ToldAllocations {
  public:
   explicit ToldAllocations(Device& device) : device_(device) {}
 
-  // The whole buffer must lie in one allocation. Also looks, in turn, whether some of those told of before
-  // are still there: their owner frees them without a word, and another may stand at their address.
-  DeviceReference tell(const void* buffer, std::size_t bytes);
+  // The whole buffer must lie in one allocation, of the stream's device. Also looks, in turn, whether some of
+  // those told of before are still there: their owner frees them without a word, and another may stand at
+  // their address.
+  DeviceReference tell(DeviceStream stream, const void* buffer, std::size_t bytes);
 
  private:
   struct Told {
@@ -52,7 +53,7 @@ class ToldAllocations {
   };
   using All = std::map<std::uint64_t, Told>;  // by number
 
-  const Told* find_or_add(const DeviceAllocation& allocation);
+  const Told* find_or_add(DeviceStream stream, const DeviceAllocation& allocation);
   void drop_some_that_are_gone();
   bool is_gone(const DeviceAllocation& allocation) const;
 

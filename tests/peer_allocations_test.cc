@@ -55,8 +55,8 @@ class Reader {
     return value;
   }
   std::vector<Card> show(const std::byte* first, const std::byte* second) {
-    const Card mine{this_process(), told_.tell(first, sizeof(std::uint64_t)),
-                    told_.tell(second, sizeof(std::uint64_t))};
+    const Card mine{this_process(), told_.tell(stream_, first, sizeof(std::uint64_t)),
+                    told_.tell(stream_, second, sizeof(std::uint64_t))};
     std::vector<Card> all(static_cast<std::size_t>(communicator_.size()));
     communicator_.run(all_gather_call({communicator_.rank(), communicator_.size()}, &mine, all.data(),
                                       sizeof mine, DataType::u8));
@@ -156,13 +156,14 @@ TEST_P(PeerMemory, OfTheHostOrBeyondTheEndIsNotTold) {
   run_processes(1, [kind = GetParam()](int) {
     const auto device = make_device(kind);
     ToldAllocations told(*device);
+    const DeviceStream stream = device->make_stream();
     int on_the_host = 0;
-    EXPECT_EQ(told.tell(&on_the_host, sizeof on_the_host).number, 0u);
+    EXPECT_EQ(told.tell(stream, &on_the_host, sizeof on_the_host).number, 0u);
     std::byte* const memory = device->allocate(4096);
-    EXPECT_NE(told.tell(memory, 4096).number, 0u);
+    EXPECT_NE(told.tell(stream, memory, 4096).number, 0u);
     const auto whole = device->allocation_of(memory);
     ASSERT_TRUE(whole.has_value());
-    EXPECT_EQ(told.tell(memory + 8, whole->bytes).number, 0u);
+    EXPECT_EQ(told.tell(stream, memory + 8, whole->bytes).number, 0u);
     device->free(memory);
   });
 }

@@ -168,7 +168,7 @@ void StandInDevice::remove(std::byte* base, bool opened) {
   memories_.erase(found);
 }
 
-std::optional<DeviceMemoryHandle> StandInDevice::handle_of(const DeviceAllocation& allocation) {
+std::optional<DeviceMemoryHandle> StandInDevice::handle_of(DeviceStream, const DeviceAllocation& allocation) {
   const std::lock_guard lock(mutex_);
   const Memory& memory = memories_.at(allocation.base);
   const HandleContent content{::getpid(), memory.file.get(), number_of(memory.file), memory.bytes};

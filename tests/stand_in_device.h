@@ -27,7 +27,8 @@ class StandInDevice : public Device {
   std::optional<DeviceAllocation> allocation_of(const void* pointer) const override;
   std::byte* allocate(std::size_t bytes) override;
   void free(std::byte* memory) override;
-  std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override;
+  std::optional<DeviceMemoryHandle> handle_of(DeviceStream stream,
+                                              const DeviceAllocation& allocation) override;
   std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) override;
   void close(DeviceStream stream, std::byte* base) override;
 
