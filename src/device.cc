@@ -5,6 +5,7 @@
 
 #include "src/device_health.h"
 #include "src/errands.h"
+#include "src/pinned_blocks.h"
 
 namespace rondo {
 namespace {
@@ -34,6 +35,7 @@ void use_device(Device* other) {
   if (before == nullptr) return;
   stop_watching(*before);
   finish_errands();
+  let_go_now(std::chrono::milliseconds(100));
 }
 
 }  // namespace rondo

@@ -49,14 +49,16 @@ class Device {
 
   // ---- memory of other processes ----
   // Nothing: the allocation is of a kind that cannot be told to others.
-  virtual std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) = 0;
+  // `stream`: one of the allocation's device.
+  virtual std::optional<DeviceMemoryHandle> handle_of(DeviceStream stream,
+                                                      const DeviceAllocation& allocation) = 0;
   // The base of the allocation, at an address of this process, for work on streams of the same device as
   // `stream`; to be closed before its owner frees it. A process cannot open what is its own. Both may wait as
   // check() may.
   virtual std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) = 0;
   virtual void close(DeviceStream stream, std::byte* base) = 0;
 
-  // ---- streams: none of these waits, but the last two ----
+  // ---- streams: none of these waits, but the last two, and what says so ----
   // Whose default stream it is, as the calling thread stands; null: it is no default stream.
   virtual DeviceContext context_of(DeviceStream stream) const = 0;
   // Until leave() the calling thread's default streams are those of the context.
@@ -73,7 +75,7 @@ class Device {
   virtual void copy(DeviceStream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) = 0;
   // Whether jobs on the stream may name this process's memory there. False where the device starts no
-  // kernels.
+  // kernels. The first time in a context it loads them, and may wait for all streams there.
   virtual bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const = 0;
   // Does the job (kernels/device/job.h), which is read when the stream comes to it. `job`, and what it points
   // to, are addresses as kernels have them. `blocks`: at most device::most_job_blocks.

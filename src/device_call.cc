@@ -185,9 +185,9 @@ struct Parts {
         bytes(pieces + most_pieces * sizeof(device::Piece)) {}
 };
 
-DeviceBuffer tell(ToldAllocations& told, const std::vector<Extents>& chunks) {
+DeviceBuffer tell(ToldAllocations& told, DeviceStream stream, const std::vector<Extents>& chunks) {
   const Extent span = span_of(chunks);
-  return {told.tell(span.data, span.bytes), layout_of(chunks, span.data)};
+  return {told.tell(stream, span.data, span.bytes), layout_of(chunks, span.data)};
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ std::string DeviceCall::plan_windows(Communicator& communicator, const Call& cal
   const Needs needs = needs_of(call.kind, call.root, communicator.rank());
   const std::shared_ptr<DeviceMemories> memories = communicator.device_memories(device_);
   CallDeviceBuffers told{};
-  if (needs.input) told.input = tell(memories->told, call.input);
-  if (needs.output) told.output = tell(memories->told, call.output);
+  if (needs.input) told.input = tell(memories->told, stream_, call.input);
+  if (needs.output) told.output = tell(memories->told, stream_, call.output);
   if ((needs.input && told.input.memory.number == 0) || (needs.output && told.output.memory.number == 0))
     return fmt::format(
         "rank {} has a buffer that other processes cannot open, or pieces of one in several "
@@ -237,57 +237,74 @@ std::string DeviceCall::plan_windows(Communicator& communicator, const Call& cal
   return "";
 }
 
-void DeviceCall::map(std::shared_ptr<DeviceMemories> memories, std::vector<Told> told) {
+// Nothing: the driver is to be asked, and may not be.
+std::optional<DeviceCall::Mapping> DeviceCall::mapping_of(PeerAllocations& memories,
+                                                          const std::vector<Told>& told, int self,
+                                                          bool may_ask) {
+  Mapping mapping;
+  bool known = true;
+  const auto reach = [&](int rank, const DeviceReference& reference) -> std::byte* {
+    if (reference.number == 0) return nullptr;
+    if (told[static_cast<std::size_t>(rank)].process == this_process()) {
+      // This rank's own was looked at when the call was made.
+      if (rank != self && may_ask) memories.need_reach(reference);
+      known &= rank == self || memories.reaches(reference);
+      return reinterpret_cast<std::byte*>(reference.address);
+    }
+    const auto open = may_ask ? memories.open(rank, reference) : memories.find(rank, reference);
+    known &= open != nullptr;
+    if (!open) return nullptr;
+    mapping.held.push_back(open);
+    return open->base() + reference.offset;
+  };
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const CallDeviceBuffers& buffers = told[rank].buffers;
+    mapping.peers.push_back({reach(static_cast<int>(rank), buffers.input.memory),
+                             reach(static_cast<int>(rank), buffers.output.memory)});
+  }
+  return known ? std::optional(std::move(mapping)) : std::nullopt;
+}
+
+void DeviceCall::map(std::shared_ptr<DeviceMemories> memories, std::vector<Told> told, int self) {
+  PeerAllocations& opened = memories->opened.try_emplace(companion_, device_, companion_).first->second;
+  if (auto known = mapping_of(opened, told, self, false)) {
+    mapping_ = std::move(*known);
+    errand_over_.store(true, std::memory_order_seq_cst);
+    return;
+  }
   errand_over_.store(false, std::memory_order_relaxed);
-  run_errand([self = shared_from_this(), memories = std::move(memories), told = std::move(told)] {
-    std::vector<PeerBuffersOnDevice> peers;
-    std::vector<std::shared_ptr<const OpenAllocation>> held;
-    std::string why_not;
-    PeerAllocations& opened =
-        memories->opened.try_emplace(self->companion_, self->device_, self->companion_).first->second;
-    const auto reach = [&](const ProcessIdentity& owner, const DeviceReference& reference) -> std::byte* {
-      if (reference.number == 0) return nullptr;
-      if (owner == this_process()) {
-        auto* const data = reinterpret_cast<std::byte*>(reference.address);
-        const auto allocation = self->device_.allocation_of(data);
-        if (!allocation || !self->device_.has_jobs(self->companion_, *allocation))
-          fail(ErrorKind::device, "another device's memory in the same process");
-        return data;
-      }
-      held.push_back(opened.open(owner, reference));
-      return held.back()->base() + reference.offset;
-    };
-    try {
-      for (const Told& rank : told)
-        peers.push_back({reach(rank.process, rank.buffers.input.memory),
-                         reach(rank.process, rank.buffers.output.memory)});
-    } catch (const std::exception& error) {
-      why_not = error.what();
-    }
-    {
-      const std::lock_guard lock(self->mutex_);
-      if (!self->ended_) {
-        self->peers_ = std::move(peers);
-        self->held_ = std::move(held);
-        self->why_not_mapped_ = std::move(why_not);
-      }
-    }
-    self->errand_over_.store(true, std::memory_order_seq_cst);
-    self->wake_();
-  });
+  run_errand(
+      [call = shared_from_this(), memories = std::move(memories), &opened, told = std::move(told), self] {
+        Mapping mapping;
+        std::string why_not;
+        try {
+          mapping = *mapping_of(opened, told, self, true);
+        } catch (const std::exception& error) {
+          why_not = error.what();
+        }
+        {
+          const std::lock_guard lock(call->mutex_);
+          if (!call->ended_) {
+            call->mapping_ = std::move(mapping);
+            call->why_not_mapped_ = std::move(why_not);
+          }
+        }
+        call->errand_over_.store(true, std::memory_order_seq_cst);
+        call->wake_();
+      });
 }
 
 bool DeviceCall::is_mapped_or_not() const { return errand_over_.load(std::memory_order_seq_cst); }
 
 void DeviceCall::move(const Call& call, int rank, std::shared_ptr<void> mark) {
-  const Reduction reduction = reduction_of(call, static_cast<int>(peers_.size()));
+  const Reduction reduction = reduction_of(call, static_cast<int>(mapping_.peers.size()));
   device::ReduceWork work{};
   work.type = reduction.type;
   work.op = reduction.op;
   work.scalar = reduction.scalar;
   work.ranks = reduction.ranks;
   work.complete = true;
-  write_windows_job(call, rank, work, peers_, *move_.job, pieces());
+  write_windows_job(call, rank, work, mapping_.peers, *move_.job, pieces());
   mark_ = std::move(mark);
   let_move();
 }
@@ -482,8 +499,8 @@ void DeviceCall::end(bool well) {
     const std::lock_guard lock(mutex_);
     ended_ = true;
     if (moves_now_ && !has_moved()) [[maybe_unused]]
-      const auto* streams = std::make_unique<Held>(std::move(held_)).release();
-    held_.clear();
+      const auto* streams = std::make_unique<Mapping>(std::move(mapping_)).release();
+    mapping_ = {};
   }
   block_->store(done_);
 }

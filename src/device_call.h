@@ -73,12 +73,12 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   // What peers are told of the call's buffers; null: the host carries it out.
   const CallDeviceBuffers* buffers() const { return buffers_ ? &*buffers_ : nullptr; }
 
-  // Maps all ranks' buffers; of what each rank has told, by rank.
+  // Maps all ranks' buffers; of what each rank has told, by rank. `self` is this rank.
   struct Told {
     ProcessIdentity process;
     CallDeviceBuffers buffers;
   };
-  void map(std::shared_ptr<DeviceMemories> memories, std::vector<Told> told);
+  void map(std::shared_ptr<DeviceMemories> memories, std::vector<Told> told, int self);
   bool is_mapped_or_not() const;
   // Empty: it is mapped.
   const std::string& why_not_mapped() const { return why_not_mapped_; }
@@ -100,6 +100,14 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
     std::size_t bytes;
   };
   using Copies = std::vector<Copy>;
+
+  // Where all ranks' buffers are for this rank's job, and what is held open for it.
+  struct Mapping {
+    std::vector<PeerBuffersOnDevice> peers;
+    std::vector<std::shared_ptr<const OpenAllocation>> held;
+  };
+  static std::optional<Mapping> mapping_of(PeerAllocations& memories, const std::vector<Told>& told, int self,
+                                           bool may_ask);
 
   struct Staged;
   enum class To { host, device };
@@ -142,9 +150,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   // What an errand brings: the errand's until errand_over_, under the mutex with ended_.
   std::mutex mutex_;
   bool ended_ = false;
-  std::vector<PeerBuffersOnDevice> peers_;
-  using Held = std::vector<std::shared_ptr<const OpenAllocation>>;
-  Held held_;
+  Mapping mapping_;
   std::string why_not_mapped_;
   std::unique_ptr<PinnedBlock> staging_;
   std::byte* staging_on_device_ = nullptr;

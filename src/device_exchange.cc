@@ -91,7 +91,7 @@ DeviceReference DeviceExchange::allocate(DeviceStream stream, std::size_t bytes)
   own_ = device_.allocate(bytes);
   device_.clear(stream, own_, bytes);
   device_.synchronise(stream);
-  const DeviceReference reference = ToldAllocations(device_).tell(own_, bytes);
+  const DeviceReference reference = ToldAllocations(device_).tell(stream, own_, bytes);
   if (reference.number == 0) fail(ErrorKind::device, "its device's memory cannot be told to others");
   return reference;
 }
@@ -99,7 +99,6 @@ DeviceReference DeviceExchange::allocate(DeviceStream stream, std::size_t bytes)
 void DeviceExchange::close(Communicator& communicator) {
   memories_.clear();
   open_.clear();
-  peers_.reset();
   communicator.run(PlainCall{});
 }
 
@@ -114,7 +113,8 @@ void DeviceExchange::open(const std::vector<Card>& cards) {
       memories_.push_back(reinterpret_cast<std::byte*>(card.memory.address));
       continue;
     }
-    open_.push_back(peers_->open(card.process, card.memory));
+    open_.push_back(
+        std::make_unique<const OpenAllocation>(device_, stream_, device_.open(stream_, card.memory.handle)));
     memories_.push_back(open_.back()->base() + card.memory.offset);
   }
 }

@@ -70,7 +70,7 @@ class DeviceExchange {
 
  private:
   DeviceExchange(Device& device, DeviceStream stream)
-      : device_(device), peers_(std::in_place, device, device.companion_of(stream)) {}
+      : device_(device), stream_(device.companion_of(stream)) {}
 
   // What a rank tells the others of its memory.
   struct Card {
@@ -82,8 +82,8 @@ class DeviceExchange {
 
   Device& device_;
   std::byte* own_ = nullptr;
-  std::optional<PeerAllocations> peers_;  // until close()
-  std::vector<std::shared_ptr<const OpenAllocation>> open_;
+  DeviceStream stream_;
+  std::vector<std::unique_ptr<const OpenAllocation>> open_;  // until close()
   std::vector<std::byte*> memories_;
 };
 

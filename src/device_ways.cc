@@ -6,7 +6,6 @@
 
 #include "kernels/device/reduce.h"
 #include "src/communicator.h"
-#include "src/errands.h"
 #include "src/layouts.h"
 #include "src/log.h"
 #include "src/mismatch.h"
@@ -87,11 +86,17 @@ std::shared_ptr<DeviceMemories> Communicator::device_memories(Device& device) {
   return device_memories_;
 }
 
-// What streams still use stays open: their calls hold it.
+// The caller's peers may free afterwards what was open here. What streams still use stays open: their calls
+// hold it.
 void Communicator::close_devices() {
-  const Lock lock(mutex_);
-  if (!device_memories_) return;
-  run_errand([memories = std::exchange(device_memories_, nullptr)]() mutable { memories = nullptr; });
+  std::shared_ptr<DeviceMemories> memories;
+  {
+    const Lock lock(mutex_);
+    memories = std::exchange(device_memories_, nullptr);
+  }
+  if (!memories) return;
+  memories = nullptr;
+  let_go_now(most_wait_for_moving);
 }
 
 void Communicator::tell_host_staging(const std::string& why) {
@@ -181,7 +186,7 @@ void Communicator::map_devices(PendingCall& head) {
   for (int rank = 0; rank < size_; ++rank)
     told.push_back({membership_.processes[static_cast<std::size_t>(rank)],
                     device_places_at(rank, head.sequence).buffers});
-  head.on_device->map(device_memories_, std::move(told));
+  head.on_device->map(device_memories_, std::move(told), rank_);
   head.where = Where::device_unmapped;
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/error.h"
 #include "src/log.h"
+#include "src/pinned_blocks.h"
 
 namespace rondo {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::size_t most_open = 1024;
 
 }  // namespace
 
-DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
+DeviceReference ToldAllocations::tell(DeviceStream stream, const void* buffer, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   drop_some_that_are_gone();
   DeviceReference reference{};
@@ -27,7 +28,7 @@ DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
   if (!allocation) return reference;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(buffer) - allocation->base);
   if (bytes > allocation->bytes - offset) return reference;
-  const Told* const told = find_or_add(*allocation);
+  const Told* const told = find_or_add(stream, *allocation);
   if (told == nullptr) return reference;
   reference.number = allocation->number;
   reference.address = reinterpret_cast<std::uintptr_t>(buffer);
@@ -36,9 +37,10 @@ DeviceReference ToldAllocations::tell(const void* buffer, std::size_t bytes) {
   return reference;
 }
 
-const ToldAllocations::Told* ToldAllocations::find_or_add(const DeviceAllocation& allocation) {
+const ToldAllocations::Told* ToldAllocations::find_or_add(DeviceStream stream,
+                                                          const DeviceAllocation& allocation) {
   if (const auto known = told_.find(allocation.number); known != told_.end()) return &known->second;
-  const auto handle = device_.handle_of(allocation);
+  const auto handle = device_.handle_of(stream, allocation);
   if (!handle) return nullptr;
   return &told_.emplace(allocation.number, Told{allocation, *handle}).first->second;
 }
@@ -68,43 +70,39 @@ OpenAllocation::~OpenAllocation() {
   }
 }
 
-std::shared_ptr<const OpenAllocation> PeerAllocations::open(const ProcessIdentity& owner,
-                                                            const DeviceReference& reference) {
-  Peer& peer = peer_of(owner);
-  if (std::exchange(peer.freed, reference.freed) != reference.freed) let_go(peer);
-  close_what_is_unused();
-  if (const auto known = peer.open.find(reference.number); known != peer.open.end()) return known->second;
-  if (peer.open.size() >= most_open) let_go(peer);
-  auto opened =
-      std::make_shared<const OpenAllocation>(device_, stream_, device_.open(stream_, reference.handle));
-  peer.open.emplace(reference.number, opened);
+std::shared_ptr<const OpenAllocation> PeerAllocations::find(int owner, const DeviceReference& reference) {
+  Peer& peer = peers_[owner];
+  if (std::exchange(peer.freed, reference.freed) != reference.freed) peer.open.clear();
+  const auto known = peer.open.find(reference.number);
+  return known == peer.open.end() ? nullptr : known->second;
+}
+
+std::shared_ptr<const OpenAllocation> PeerAllocations::open(int owner, const DeviceReference& reference) {
+  if (auto known = find(owner, reference)) return known;
+  auto& open = peers_[owner].open;
+  if (open.size() >= most_open) open.clear();
+  auto fresh =
+      std::make_unique<const OpenAllocation>(device_, stream_, device_.open(stream_, reference.handle));
+  const std::shared_ptr<const OpenAllocation> opened(fresh.release(), [](const OpenAllocation* last) {
+    let_go_between_calls(std::shared_ptr<const OpenAllocation>(last));
+  });
+  open.emplace(reference.number, opened);
   return opened;
 }
 
-void PeerAllocations::forget(const ProcessIdentity& owner) {
-  let_go(peer_of(owner));
-  close_what_is_unused();
+void PeerAllocations::need_reach(const DeviceReference& reference) {
+  if (reaches(reference)) return;
+  const auto allocation = device_.allocation_of(reinterpret_cast<const void*>(reference.address));
+  if (!allocation || !device_.has_jobs(stream_, *allocation))
+    fail(ErrorKind::device, "another device's memory in the same process");
+  if (reached_.size() >= most_open) reached_.clear();
+  reached_.insert(reference.number);
 }
 
 std::size_t PeerAllocations::open_count() const {
-  std::size_t count = let_go_.size();
-  for (const Peer& peer : peers_) count += peer.open.size();
+  std::size_t count = 0;
+  for (const auto& [owner, peer] : peers_) count += peer.open.size();
   return count;
-}
-
-PeerAllocations::Peer& PeerAllocations::peer_of(const ProcessIdentity& owner) {
-  const auto found =
-      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.process == owner; });
-  return found != peers_.end() ? *found : peers_.emplace_back(Peer{owner, 0, {}});
-}
-
-void PeerAllocations::let_go(Peer& peer) {
-  for (auto& [number, allocation] : peer.open) let_go_.push_back(std::move(allocation));
-  peer.open.clear();
-}
-
-void PeerAllocations::close_what_is_unused() {
-  std::erase_if(let_go_, [](const auto& allocation) { return allocation.use_count() == 1; });
 }
 
 }  // namespace rondo

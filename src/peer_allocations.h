@@ -1,9 +1,9 @@
 // Memory of a device that belongs to other processes of this host: how its owner tells of it, and what of it
 // is open here.
 //
-// An allocation is known by its owner and its number, which is never used twice: memory at a used address, or
-// behind a used handle, is never taken for what was there before. The owner also tells how many of the
-// allocations it has told of are gone, so that freed memory is not held here for ever.
+// An allocation is known by its owner, a rank, and its number, which is never used twice: memory at a used
+// address, or behind a used handle, is never taken for what was there before. The owner also tells how many
+// of the allocations it has told of are gone, so that freed memory is not held here for ever.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
+#include <set>
 
 #include "src/device.h"
-#include "src/process.h"
 
 namespace rondo {
 
@@ -23,7 +22,7 @@ struct DeviceReference {
   std::uint64_t number;   // of the allocation; 0: the buffer is in none that can be told of
   std::uint64_t address;  // of the buffer, for ranks in the same process
   std::uint64_t offset;   // of the buffer in the allocation
-  std::uint64_t freed;    // allocations told of that the process knows to be gone
+  std::uint64_t freed;    // allocations told of that the rank knows to be gone
   DeviceMemoryHandle handle;
 };
 
@@ -36,14 +35,15 @@ struct CallDeviceBuffers {
   DeviceBuffer input, output;
 };
 
-// This process's side. Safe from any thread.
+// The owner's side, of one communicator. Safe from any thread.
 class ToldAllocations {
  public:
   explicit ToldAllocations(Device& device) : device_(device) {}
 
-  // The whole buffer must lie in one allocation. Also looks, in turn, whether some of those told of before
-  // are still there: their owner frees them without a word, and another may stand at their address.
-  DeviceReference tell(const void* buffer, std::size_t bytes);
+  // The whole buffer must lie in one allocation, of the stream's device. Also looks, in turn, whether some of
+  // those told of before are still there: their owner frees them without a word, and another may stand at
+  // their address.
+  DeviceReference tell(DeviceStream stream, const void* buffer, std::size_t bytes);
 
  private:
   struct Told {
@@ -52,7 +52,7 @@ class ToldAllocations {
   };
   using All = std::map<std::uint64_t, Told>;  // by number
 
-  const Told* find_or_add(const DeviceAllocation& allocation);
+  const Told* find_or_add(DeviceStream stream, const DeviceAllocation& allocation);
   void drop_some_that_are_gone();
   bool is_gone(const DeviceAllocation& allocation) const;
 
@@ -80,35 +80,36 @@ class OpenAllocation {
 };
 
 // The other side, of one communicator, for work on streams of one device. Used by one thread at a time. A
-// call holds what it uses until its stream is through with it; nothing is closed before, nor by the device's
-// own threads, which may not.
+// call holds what it uses until its stream is through with it; nothing is closed before, nor while any call
+// is at work, since the driver may wait for its stream to close something: let_go_between_calls().
 class PeerAllocations {
  public:
   // `stream`: one of that device, for as long as anything is open.
   PeerAllocations(Device& device, DeviceStream stream) : device_(device), stream_(stream) {}
 
-  // Opened once, and kept until the owner has freed something, or too many of its are open. `owner` is
-  // another process of this host. Throws device where it cannot be opened.
-  std::shared_ptr<const OpenAllocation> open(const ProcessIdentity& owner, const DeviceReference& reference);
-  // The owner has died, or is wanted no more.
-  void forget(const ProcessIdentity& owner);
+  // What is open already, without asking the driver; null: it is to be opened. `owner`: a rank of another
+  // process of this host. It is kept until the owner has freed something, or too many of its are open.
+  std::shared_ptr<const OpenAllocation> find(int owner, const DeviceReference& reference);
+  // Throws device where it cannot be opened.
+  std::shared_ptr<const OpenAllocation> open(int owner, const DeviceReference& reference);
+  // Memory of another rank of this process is not opened: whether jobs on the stream may name it, as found
+  // before; and as the device says, which throws if they may not.
+  bool reaches(const DeviceReference& reference) const { return reached_.count(reference.number) > 0; }
+  void need_reach(const DeviceReference& reference);
+
   std::size_t open_count() const;
 
  private:
+  // One for each rank, though several may be of one process: each tells for itself what is freed.
   struct Peer {
-    ProcessIdentity process;
     std::uint64_t freed = 0;                                              // as far as we know
     std::map<std::uint64_t, std::shared_ptr<const OpenAllocation>> open;  // by number
   };
 
-  Peer& peer_of(const ProcessIdentity& owner);
-  void let_go(Peer& peer);
-  void close_what_is_unused();
-
   Device& device_;
   DeviceStream stream_;
-  std::vector<Peer> peers_;
-  std::vector<std::shared_ptr<const OpenAllocation>> let_go_;  // closed once no call holds them
+  std::map<int, Peer> peers_;
+  std::set<std::uint64_t> reached_;  // by number
 };
 
 // Both sides, of one communicator.
@@ -116,7 +117,8 @@ struct DeviceMemories {
   explicit DeviceMemories(Device& device) : told(device) {}
 
   ToldAllocations told;
-  std::map<DeviceStream, PeerAllocations> opened;  // by each device's companion stream; for errands alone
+  // By each device's companion stream. An errand's, while one is at work for a call; else the engine's.
+  std::map<DeviceStream, PeerAllocations> opened;
 };
 
 }  // namespace rondo

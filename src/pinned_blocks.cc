@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <future>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/deadline.h"
+#include "src/errands.h"
 #include "src/error.h"
 #include "src/log.h"
 #include "src/window.h"
@@ -64,10 +68,27 @@ class Pool {
   // Calls wait here for one that frees what is left over, never the other way round.
   void begin_call(DeviceStream stream) {
     const std::lock_guard lock(beginning_);
-    if (calls_.load(std::memory_order_acquire) == 0)
+    if (idle()) {
       for (const auto& block : take_superfluous()) block->free(stream);
+      take_held().clear();
+    }
     calls_.fetch_add(1, std::memory_order_relaxed);
   }
+  bool idle() const { return calls_.load(std::memory_order_acquire) == 0; }
+
+  void let_go_later(std::shared_ptr<const void> held) {
+    const std::lock_guard lock(mutex_);
+    held_.push_back(std::move(held));
+  }
+  bool holds_any() {
+    const std::lock_guard lock(mutex_);
+    return !held_.empty();
+  }
+  void let_go_if_idle() {
+    const std::lock_guard lock(beginning_);
+    if (idle()) take_held().clear();
+  }
+
   // Also on the device's own threads. Its block is back.
   void end_call() { calls_.fetch_sub(1, std::memory_order_release); }
 
@@ -82,10 +103,16 @@ class Pool {
     return taken;
   }
 
+  std::vector<std::shared_ptr<const void>> take_held() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(held_, {});
+  }
+
   std::mutex beginning_;  // before mutex_
   std::atomic<int> calls_{0};
   std::mutex mutex_;
   Blocks kept_, retired_;
+  std::vector<std::shared_ptr<const void>> held_;  // to be let go
   std::size_t kept_bytes_ = 0;
 };
 
@@ -121,5 +148,25 @@ std::unique_ptr<PinnedBlock> take_pinned_block(Device& device, DeviceStream stre
 
 void give_back(std::unique_ptr<PinnedBlock> block) { Pool::instance().keep(std::move(block)); }
 void retire(std::unique_ptr<PinnedBlock> block) { Pool::instance().retire(std::move(block)); }
+
+void let_go_between_calls(std::shared_ptr<const void> held) noexcept {
+  Pool::instance().let_go_later(std::move(held));
+}
+
+// An errand does it, since the driver may keep waiting whoever does.
+void let_go_now(std::chrono::milliseconds most) {
+  const Deadline deadline = Deadline::after(most);
+  Pool& pool = Pool::instance();
+  while (pool.holds_any() && !pool.idle() && !deadline.passed())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (!pool.holds_any()) return;
+  const auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> is_done = done->get_future();
+  run_errand([done, &pool] {
+    pool.let_go_if_idle();
+    done->set_value();
+  });
+  is_done.wait_for(deadline.left(most));
+}
 
 }  // namespace rondo

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,8 +37,8 @@ class PinnedBlock {
   std::uint32_t value_ = 0;
 };
 
-// While one lives, no block is unpinned: to do that the driver may wait for streams that wait for a call, and
-// who makes the next one for its sake would be kept from it.
+// While one lives, no block is unpinned and nothing of peers' is closed: to do that the driver may wait for
+// streams that wait for a call, and who makes the next one for its sake would be kept from it.
 class CallAtWork {
  public:
   // If there is none, frees what the calls before have left over. The stream is to be of the device that
@@ -54,5 +55,10 @@ std::unique_ptr<PinnedBlock> take_pinned_block(Device& device, DeviceStream stre
 void give_back(std::unique_ptr<PinnedBlock> block);
 // Peers may still store to it, where they have mapped it: to be freed, some time, and not used again.
 void retire(std::unique_ptr<PinnedBlock> block);
+
+// From any thread, also the device's own. Lets go of it when the next call begins while none is at work.
+void let_go_between_calls(std::shared_ptr<const void> held) noexcept;
+// Lets go of it now. Waits, `most` at the longest, for the calls that are at work, and for the device.
+void let_go_now(std::chrono::milliseconds most);
 
 }  // namespace rondo

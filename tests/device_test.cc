@@ -505,7 +505,24 @@ TEST_P(OnDevice, AnyThreadMayCall) {
       expect_well(rondoAllReduce(data.data(), data.data(), 5000, rondoFloat32, rondoSum, one.comm, one.on()));
     }).join();
     data.expect(sums_of(2));
+    if (GetParam() == DeviceKind::without_jobs) return;
+    EXPECT_EQ(ledger_rows(one.comm)[0]["memory"], "device") << "and goes no other way for that";
   });
+}
+
+// RONDO_TEST_NO_BINARY is for the stand-in's driver: a GPU loads the kernel.
+TEST_P(OnDevice, WhereTheKernelDoesNotLoadCallsGoByTheHost) {
+  if (GetParam() != DeviceKind::cuda) GTEST_SKIP() << "only CUDA loads kernels";
+  ::setenv("RONDO_TEST_NO_BINARY", "1", 1);
+  run(2, [](DeviceRank& one) {
+    for (int call = 0; call < 2; ++call) {
+      DeviceBuffer data(one, f32, 5000);
+      data.fill(numbers_of(one.rank));
+      expect_well(rondoAllReduce(data.data(), data.data(), 5000, rondoFloat32, rondoSum, one.comm, one.on()));
+      data.expect(sums_of(2));
+    }
+  });
+  ::unsetenv("RONDO_TEST_NO_BINARY");
 }
 
 TEST_P(OnDevice, DeviceMemoryOnAHostStreamIsRefused) {

@@ -169,7 +169,7 @@ void StandInDevice::remove(std::byte* base, bool opened) {
   memories_.erase(found);
 }
 
-std::optional<DeviceMemoryHandle> StandInDevice::handle_of(const DeviceAllocation& allocation) {
+std::optional<DeviceMemoryHandle> StandInDevice::handle_of(DeviceStream, const DeviceAllocation& allocation) {
   const std::lock_guard lock(mutex_);
   const Memory& memory = memories_.at(allocation.base);
   const HandleContent content{::getpid(), memory.file.get(), number_of(memory.file), memory.bytes};
@@ -179,6 +179,7 @@ std::optional<DeviceMemoryHandle> StandInDevice::handle_of(const DeviceAllocatio
 }
 
 std::byte* StandInDevice::open(DeviceStream, const DeviceMemoryHandle& handle) {
+  wait_for_driver();
   need_willing(Refused::open);
   HandleContent content{};
   std::memcpy(&content, &handle, sizeof content);
@@ -191,7 +192,11 @@ std::byte* StandInDevice::open(DeviceStream, const DeviceMemoryHandle& handle) {
   ::flock(file.get(), LOCK_SH | LOCK_NB);
   return add(std::move(file), content.bytes, true);
 }
-void StandInDevice::close(DeviceStream, std::byte* base) { remove(base, true); }
+void StandInDevice::close(DeviceStream, std::byte* base) {
+  wait_for_driver();
+  if (waiting_ > 0) ++closed_while_waiting_;
+  remove(base, true);
+}
 
 DeviceContext StandInDevice::context_of(DeviceStream stream) const {
   return stream == nullptr && !entered().empty() ? entered().back() : nullptr;
@@ -278,6 +283,7 @@ void StandInDevice::clear(DeviceStream stream, std::byte* memory, std::size_t by
 }
 
 bool StandInDevice::has_jobs(DeviceStream, const DeviceAllocation& allocation) const {
+  wait_for_driver();
   return has_jobs_ && allocation_of(allocation.base).has_value();
 }
 
@@ -295,8 +301,8 @@ void StandInDevice::do_job(DeviceStream stream, const device::Job* job, int bloc
 // What the kernel does, with one thread a block.
 void StandInDevice::do_now(const device::Job& job, int blocks) const {
   if (job.piece_count == 0) return;
+  ++jobs_begun_;
   std::this_thread::sleep_for(job_time_.load());
-  ++jobs_done_;
   const auto reach = [&](const auto* address, std::size_t count) {
     using T = std::remove_pointer_t<decltype(address)>;
     return reinterpret_cast<T*>(
@@ -355,6 +361,10 @@ void StandInDevice::check(DeviceStream) const {
 void StandInDevice::synchronise(DeviceStream stream) {
   queue_of(stream).wait_until_idle();
   need_whole();
+}
+
+void StandInDevice::wait_for_driver() const {
+  while (driver_held_) std::this_thread::sleep_for(1ms);
 }
 
 void StandInDevice::need_whole() const {

@@ -28,7 +28,8 @@ class StandInDevice : public Device {
   std::optional<DeviceAllocation> allocation_of(const void* pointer) const override;
   std::byte* allocate(std::size_t bytes) override;
   void free(std::byte* memory) override;
-  std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override;
+  std::optional<DeviceMemoryHandle> handle_of(DeviceStream stream,
+                                              const DeviceAllocation& allocation) override;
   std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) override;
   void close(DeviceStream stream, std::byte* base) override;
 
@@ -63,11 +64,13 @@ class StandInDevice : public Device {
   void record(bool recorded) { recorded_ = recorded; }
   // Whether check() waits from now on, as if the program were in the driver.
   void hold_checks(bool held) { checks_held_ = held; }
+  // Whether has_jobs(), open() and close() do.
+  void hold_driver(bool held) { driver_held_ = held; }
   // Jobs take so long from now on, before they do anything.
   void slow_jobs_down(std::chrono::milliseconds time) { job_time_ = time; }
   // From now on there are none.
   void have_no_jobs() { has_jobs_ = false; }
-  int jobs_done() const { return jobs_done_; }  // that had something to do
+  int jobs_begun() const { return jobs_begun_; }  // that have something to do
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // What is refused from now on.
@@ -78,6 +81,7 @@ class StandInDevice : public Device {
   std::size_t pinned_count() const;
   // How often memory was unpinned while a stream waited at a word: a driver may wait for that stream then.
   int unpinned_while_waiting() const { return unpinned_while_waiting_; }
+  int closed_while_waiting() const { return closed_while_waiting_; }  // the same of what was open
   // How often memory was freed while another process had it open.
   int freed_while_open() const { return freed_while_open_; }
   std::size_t open_count() const;       // memory of other processes that is open
@@ -99,6 +103,7 @@ class StandInDevice : public Device {
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
   void do_now(const device::Job& job, int blocks) const;
   Queue& queue_of(DeviceStream stream) const;
+  void wait_for_driver() const;
   void need_whole() const;
   void need_willing(Refused what) const;
 
@@ -110,10 +115,11 @@ class StandInDevice : public Device {
   // By stream; for default streams null and the context.
   mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
-  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false}, has_jobs_{true};
+  std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false}, driver_held_{false},
+      has_jobs_{true};
   std::atomic<std::chrono::milliseconds> job_time_{};
-  mutable std::atomic<int> jobs_done_{0};
-  std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, freed_while_open_{0};
+  mutable std::atomic<int> jobs_begun_{0};
+  std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, closed_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
   std::atomic<std::size_t> most_bytes_{std::numeric_limits<std::size_t>::max()};
 };

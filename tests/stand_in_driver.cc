@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -28,7 +29,7 @@ using rondo::test::StandInDevice;
 constexpr int device_count = 2;
 
 bool initialized = false;
-std::atomic<bool> loaded{false};  // the kernel's code: lazily, unless it was asked about
+std::atomic<bool> loaded[device_count];  // the kernel's code, by device: lazily, unless it is asked for
 
 // Never destroyed, like a driver. Made after the process was forked.
 StandInDevice& stand_in() {
@@ -247,7 +248,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr base) {
   return call_in_context([&] {
     const auto allocation = stand_in().allocation_of(bytes_at(base));
     if (!allocation || allocation->base != bytes_at(base)) return CUDA_ERROR_INVALID_VALUE;
-    const auto made = stand_in().handle_of(*allocation);
+    const auto made = stand_in().handle_of(nullptr, *allocation);
     std::memcpy(handle, &*made, sizeof *handle);
     return CUDA_SUCCESS;
   });
@@ -320,13 +321,23 @@ CUresult cuStreamSynchronize(CUstream stream) {
 }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   return call_on(stream, [&] {
-    if (flags != CU_STREAM_WAIT_VALUE_GEQ) rondo::fail(rondo::ErrorKind::device, "stand-in: not >=");
+    // The first device can flush what others stored, and is to.
+    const unsigned flush = current()->device == 0 ? unsigned{CU_STREAM_WAIT_VALUE_FLUSH} : 0U;
+    if (flags != (CU_STREAM_WAIT_VALUE_GEQ | flush))
+      rondo::fail(rondo::ErrorKind::device, "stand-in: not >=, or not the device's flush");
     stand_in().wait_for_word_at(stream, bytes_at(address), value);
   });
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call_in_context([&] {
     *device = current()->device;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  return driver_call([&] {
+    if (attribute != CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES) return CUDA_ERROR_INVALID_VALUE;
+    *value = device == 0 ? 1 : 0;
     return CUDA_SUCCESS;
   });
 }
@@ -354,17 +365,26 @@ CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
     return CUDA_SUCCESS;
   });
 }
+// RONDO_TEST_NO_BINARY: as a GPU for which the image has no code.
+CUresult cuFuncLoad(CUfunction function) {
+  return call_in_context([&] {
+    if (function != reinterpret_cast<CUfunction>(3 + current()->device)) return CUDA_ERROR_INVALID_HANDLE;
+    if (std::getenv("RONDO_TEST_NO_BINARY") != nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    loaded[current()->device] = true;
+    return CUDA_SUCCESS;
+  });
+}
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
   return call_in_context([&] {
-    *value = 1;
-    loaded = true;
-    return CUDA_SUCCESS;
+    *value = 1024;
+    return loaded[current()->device] ? CUDA_SUCCESS : CUDA_ERROR_FUNCTION_NOT_LOADED;
   });
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                         unsigned, unsigned, CUstream stream, void** arguments, void**) {
   return call_on(stream, [&] {
-    if (function != reinterpret_cast<CUfunction>(3 + current()->device) || threads != 512 || !loaded)
+    if (function != reinterpret_cast<CUfunction>(3 + current()->device) || threads != 512 ||
+        !loaded[current()->device])
       rondo::fail(rondo::ErrorKind::device,
                   "stand-in: not the context's kernel, not its threads, or not loaded");
     const rondo::device::Job* job = nullptr;

@@ -44,7 +44,9 @@ class CudaDevice : public Device {
   }
   void free(std::byte* memory) override { need(cuda_.mem_free(address_of(memory)), "cuMemFree"); }
 
-  std::optional<DeviceMemoryHandle> handle_of(const DeviceAllocation& allocation) override {
+  std::optional<DeviceMemoryHandle> handle_of(DeviceStream stream,
+                                              const DeviceAllocation& allocation) override {
+    const InContext context(*this, stream);
     CUipcMemHandle handle;
     // Memory of pools and of reserved ranges has no such handle.
     if (cuda_.ipc_get_mem_handle(&handle, address_of(allocation.base)) != CUDA_SUCCESS) return std::nullopt;
@@ -143,9 +145,10 @@ class CudaDevice : public Device {
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override {
     const InContext context(*this, stream);
     const std::byte* const address = address_of_pinned(stream, reinterpret_cast<const std::byte*>(word));
-    need(
-        cuda_.stream_wait_value_32(cuda_stream(stream), address_of(address), value, CU_STREAM_WAIT_VALUE_GEQ),
-        "cuStreamWaitValue32");
+    const unsigned flags =
+        CU_STREAM_WAIT_VALUE_GEQ | (flushes_remote_writes() ? unsigned{CU_STREAM_WAIT_VALUE_FLUSH} : 0U);
+    need(cuda_.stream_wait_value_32(cuda_stream(stream), address_of(address), value, flags),
+         "cuStreamWaitValue32");
   }
   bool is_recorded(DeviceStream stream) const override {
     const InContext context(*this, stream);
@@ -218,6 +221,16 @@ class CudaDevice : public Device {
   }
   static void CUDA_CB run_and_free(void* held) {
     (*std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(held)))();
+  }
+
+  // Whether a wait of the current context's can be told to show what other GPUs stored before the word came.
+  bool flushes_remote_writes() const {
+    CUdevice device = 0;
+    int can = 0;
+    need(cuda_.ctx_get_device(&device), "cuCtxGetDevice");
+    need(cuda_.device_get_attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device),
+         "cuDeviceGetAttribute");
+    return can != 0;
   }
 
   void need(CUresult result, const char* function) const {

@@ -8,44 +8,43 @@ CUfunction CudaKernels::job() {
   CUcontext context = nullptr;
   if (cuda_.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (!kernel_) kernel_ = load();
-  if (*kernel_ == nullptr) return nullptr;
-  const auto [found, is_new] = by_context_.try_emplace(context, nullptr);
-  if (is_new) found->second = load_here(*kernel_);
-  return found->second;
-}
-
-// Never unloaded: streams may still be at work when the program ends.
-CUkernel CudaKernels::load() const {
+  if (const auto known = by_context_.find(context); known != by_context_.end()) return known->second;
   const auto image = kernel_image();
+  CUfunction function = nullptr;
   if (image.empty() || !cuda_.has_libraries()) {
     logger().info("no kernels for GPUs: {}",
                   image.empty() ? "built without nvcc" : "the driver is older than CUDA 12");
-    return nullptr;
+  } else if (const CUresult result = load(image, function); result != CUDA_SUCCESS) {
+    const char* text = nullptr;
+    cuda_.get_error_string(result, &text);
+    logger().warn("no kernels for GPUs: the driver does not load them: {}",
+                  text == nullptr ? "unknown" : text);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;  // memory may be free the next time
+    function = nullptr;
   }
-  CUlibrary library = nullptr;
+  by_context_.emplace(context, function);
+  return function;
+}
+
+// The library is never unloaded: streams may still be at work when the program ends. It is loaded once, and a
+// function in each context. Before cuFuncLoad there was, a driver loaded what it was asked about; the
+// attribute is one that only what is loaded has.
+CUresult CudaKernels::load(std::span<const unsigned char> image, CUfunction& function) {
+  CUresult result = CUDA_SUCCESS;
+  const auto then = [&](auto step) {
+    if (result == CUDA_SUCCESS) result = step();
+  };
+  if (library_ == nullptr)
+    then([&] {
+      return cuda_.library_load_data(&library_, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    });
   CUkernel kernel = nullptr;
-  CUresult result = cuda_.library_load_data(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (result == CUDA_SUCCESS) result = cuda_.library_get_kernel(&kernel, library, "rondo_job");
-  return is_well(result) ? kernel : nullptr;
-}
-
-// What a function is like the driver knows once it has loaded it.
-CUfunction CudaKernels::load_here(CUkernel kernel) const {
-  CUfunction function = nullptr;
-  int registers = 0;
-  CUresult result = cuda_.kernel_get_function(&function, kernel);
-  if (result == CUDA_SUCCESS)
-    result = cuda_.func_get_attribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-  return is_well(result) ? function : nullptr;
-}
-
-bool CudaKernels::is_well(CUresult result) const {
-  if (result == CUDA_SUCCESS) return true;
-  const char* text = nullptr;
-  cuda_.get_error_string(result, &text);
-  logger().warn("no kernels for GPUs: the driver does not load them: {}", text == nullptr ? "unknown" : text);
-  return false;
+  int threads = 0;
+  then([&] { return cuda_.library_get_kernel(&kernel, library_, "rondo_job"); });
+  then([&] { return cuda_.kernel_get_function(&function, kernel); });
+  if (cuda_.func_load != nullptr) then([&] { return cuda_.func_load(function); });
+  then([&] { return cuda_.func_get_attribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function); });
+  return result;
 }
 
 }  // namespace rondo

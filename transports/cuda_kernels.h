@@ -4,7 +4,6 @@
 
 #include <map>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "transports/cuda_library.h"
@@ -25,14 +24,12 @@ class CudaKernels {
   CUfunction job();
 
  private:
-  CUkernel load() const;
-  CUfunction load_here(CUkernel kernel) const;
-  bool is_well(CUresult result) const;
+  CUresult load(std::span<const unsigned char> image, CUfunction& function);
 
   const CudaLibrary& cuda_;
   std::mutex mutex_;
-  std::optional<CUkernel> kernel_;
-  std::map<CUcontext, CUfunction> by_context_;
+  CUlibrary library_ = nullptr;
+  std::map<CUcontext, CUfunction> by_context_;  // null: it cannot be loaded there
 };
 
 }  // namespace rondo

@@ -52,6 +52,7 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   find(cuda.stream_wait_value_32, RONDO_SYMBOL(cuStreamWaitValue32));
   find(cuda.launch_host_func, RONDO_SYMBOL(cuLaunchHostFunc));
   find(cuda.ctx_get_device, RONDO_SYMBOL(cuCtxGetDevice));
+  find(cuda.device_get_attribute, RONDO_SYMBOL(cuDeviceGetAttribute));
   find(cuda.launch_kernel, RONDO_SYMBOL(cuLaunchKernel));
   const auto find_newer = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
@@ -60,6 +61,7 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   find_newer(cuda.library_get_kernel, RONDO_SYMBOL(cuLibraryGetKernel));
   find_newer(cuda.kernel_get_function, RONDO_SYMBOL(cuKernelGetFunction));
   find_newer(cuda.func_get_attribute, RONDO_SYMBOL(cuFuncGetAttribute));
+  find_newer(cuda.func_load, RONDO_SYMBOL(cuFuncLoad));
   return whole ? std::optional(cuda) : std::nullopt;
 }
 

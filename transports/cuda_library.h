@@ -43,6 +43,7 @@ struct CudaLibrary {
   decltype(&::cuStreamWaitValue32) stream_wait_value_32;
   decltype(&::cuLaunchHostFunc) launch_host_func;
   decltype(&::cuCtxGetDevice) ctx_get_device;
+  decltype(&::cuDeviceGetAttribute) device_get_attribute;
   decltype(&::cuLaunchKernel) launch_kernel;
   // For kernels, since CUDA 12: null before.
   decltype(&::cuLibraryLoadData) library_load_data;
@@ -53,6 +54,7 @@ struct CudaLibrary {
     return library_load_data != nullptr && library_get_kernel != nullptr && kernel_get_function != nullptr &&
            func_get_attribute != nullptr;
   }
+  decltype(&::cuFuncLoad) func_load;  // since CUDA 12.4: null before
 };
 
 }  // namespace rondo
