@@ -133,9 +133,9 @@ class Rows {
     const Call call = all_reduce_call({rank_, size_}, values.data(), const_cast<double*>(values.data()),
                                       values.size(), DataType::f64, {});
     LocalRow row{model_name, stage, name_of(CallKind::all_reduce), "", "not in the document's figure", 0, 0};
-    const Algorithm forced = model_.communicator().options().settings.algorithm;
-    row.expected =
-        calls_under(scope) * sum_of(expected_payload(call, choose_algorithm(call, forced), rank_, size_));
+    const Algorithm algorithm = algorithm_under(ledger_, scope, call.kind, call.all_bytes(),
+                                                model_.communicator().options().settings.algorithm);
+    row.expected = calls_under(scope) * sum_of(expected_payload(call, algorithm, rank_, size_));
     row.measured = sent_.under(scope, CallKind::all_reduce);
     push_part(std::move(row));
   }

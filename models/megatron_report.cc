@@ -73,7 +73,8 @@ class Rows {
 
   void place_row(const PlaceRow& place) {
     LocalRow row{model_name, place.stage, name_of(place.kind), "", place.note, 0, 0};
-    row.expected = place.calls * bytes_sent(place.kind, config_.elements(), sizeof(float));
+    row.expected =
+        place.calls * bytes_sent(scope_name(place.scope), place.kind, config_.elements(), sizeof(float));
     row.measured = sent_.under(scope_name(place.scope), place.kind);
     if (place.documented > 0)
       document(row, place.documented, place.calls, place.documented == 1 ? "B S H" : "2 B S H");
@@ -111,16 +112,18 @@ class Rows {
     LocalRow row{
         model_name, "x is the same", name_of(CallKind::all_reduce), "", "not in the document: a hash of x", 0,
         0};
-    row.expected = passes_.forward * bytes_sent(CallKind::all_reduce, 2, sizeof(std::uint64_t));
+    row.expected = passes_.forward * bytes_sent(scope_name(tp_scopes::same_input), CallKind::all_reduce, 2,
+                                                sizeof(std::uint64_t));
     row.measured = sent_.under(scope_name(tp_scopes::same_input), CallKind::all_reduce);
     rows_.push_back(row);
   }
 
   // In one call over so many elements on all ranks. Slots have bytes of their own in an all-reduce only,
   // whose input is all of them.
-  std::uint64_t bytes_sent(CallKind kind, std::uint64_t elements, std::size_t element_bytes) const {
-    const Algorithm algorithm =
-        choose_algorithm(kind, elements * element_bytes, communicator_.options().settings.algorithm);
+  std::uint64_t bytes_sent(const std::string& scope, CallKind kind, std::uint64_t elements,
+                           std::size_t element_bytes) const {
+    const Algorithm algorithm = algorithm_under(communicator_.ledger(), scope, kind, elements * element_bytes,
+                                                communicator_.options().settings.algorithm);
     return element_bytes *
            elements_sent(kind, algorithm, elements, communicator_.rank(), communicator_.size());
   }

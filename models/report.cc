@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/calls.h"
+#include "src/collective.h"
 #include "src/gather_bytes.h"
 
 namespace rondo {
@@ -22,6 +23,13 @@ std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<
     }
   }
   return merged;
+}
+
+Algorithm algorithm_under(const Ledger& ledger, const std::string& scope, CallKind kind, std::size_t bytes,
+                          Algorithm forced) {
+  for (const auto& [key, row] : ledger.rows())
+    if (key.scope.starts_with(scope) && key.memory == Memory::device) return Algorithm::windows;
+  return choose_algorithm(kind, bytes, forced);
 }
 
 SentPayload::SentPayload(Communicator& communicator) {

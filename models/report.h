@@ -35,6 +35,11 @@ struct ReportRow {
 // Collective: every rank gives the same rows with its own figures.
 std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<LocalRow>& rows);
 
+// How this rank's calls of a kind and so many bytes went that were booked under a scope that starts with
+// `scope`: as they are chosen, but on devices' memory on windows at every size.
+Algorithm algorithm_under(const Ledger& ledger, const std::string& scope, CallKind kind, std::size_t bytes,
+                          Algorithm forced);
+
 // The payload bytes that this rank has sent since the ledger's last reset, by scope and collective, wherever
 // they were counted: a peer that reads this rank's memory counts what it reads.
 class SentPayload {

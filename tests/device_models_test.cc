@@ -176,6 +176,7 @@ StackResults train_stack(Communicator& comm, const MegatronConfig& config, Compu
   results.out.assign(out.begin(), out.end());
   const std::span<const float> dx = model.backward(dout);
   results.dx.assign(dx.begin(), dx.end());
+  compute.finish();
   for (const ReportRow& row : merge_rows(comm, megatron_rows(comm, config, {2, 1, 1})))
     EXPECT_EQ(row.measured, row.expected) << row.row.stage;
   for (std::size_t layer = 0; layer < 2; ++layer) {
