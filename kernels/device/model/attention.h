@@ -36,7 +36,7 @@ struct Attention {
       float* const p = probabilities + row * shape.length;
       scores(lane, at, p);
       softmax(lane, visible_to(shape, at.token), p);
-      meet_group();
+      meet_group(lane);
       mix(lane, at, p);
     });
   }
@@ -106,7 +106,7 @@ struct AttentionQueryGradient {
       for_each_in_row(lane, shape.length, [&](std::size_t i) {
         d[i] = i < visible ? score_gradient(p[i], d[i], projection, scale) : 0.0f;
       });
-      meet_group();
+      meet_group(lane);
       for_each_in_row(lane, shape.head_dim, [&](std::size_t i) {
         float sum = 0.0f;
         for (std::size_t token = 0; token < visible; ++token)

@@ -3,6 +3,7 @@
 // CPU's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "kernels/host_device.h"
@@ -12,10 +13,23 @@ namespace rondo::device {
 
 inline constexpr unsigned group_lanes = 16;
 
-// Which thread this is. On the CPU one thread does what all lanes of a group do: it is the only lane.
+// What the lanes of a group meet by where they are threads of the CPU: in tests.
+class LanesOnTheCpu {
+ public:
+  virtual ~LanesOnTheCpu() = default;
+
+  // Waits for all.
+  virtual void meet() = 0;
+  // The values of all.
+  virtual std::array<double, group_lanes> exchange(std::size_t lane, double value) = 0;
+};
+
+// Which thread this is. On the CPU one thread does what all lanes of a group do: it is the only lane, unless
+// they are there together.
 struct Lane {
   std::size_t group, groups;
   std::size_t lane, lanes;
+  LanesOnTheCpu* together = nullptr;
 
   RONDO_HOST_DEVICE std::size_t thread() const { return group * lanes + lane; }
   RONDO_HOST_DEVICE std::size_t threads() const { return groups * lanes; }
@@ -45,9 +59,12 @@ __device__ inline unsigned group_mask() { return 0xFFFFu << (threadIdx.x & group
 #endif
 
 // From here on each lane of the group sees what the others have written.
-RONDO_HOST_DEVICE inline void meet_group() {
+RONDO_HOST_DEVICE inline void meet_group(const Lane& lane) {
 #if defined(__CUDA_ARCH__)
+  static_cast<void>(lane);
   __syncwarp(group_mask());
+#else
+  if (lane.together != nullptr) lane.together->meet();
 #endif
 }
 
@@ -63,8 +80,12 @@ RONDO_HOST_DEVICE inline T fold_row(const Lane& lane, std::size_t count, T start
     mine = combine(mine, __shfl_down_sync(group_mask(), mine, width, group_lanes));
   return __shfl_sync(group_mask(), mine, 0, group_lanes);
 #else
-  static_cast<void>(lane);
-  return fold_lanes(count, start, term, combine);
+  if (lane.together == nullptr) return fold_lanes(count, start, term, combine);
+  T mine = start;
+  for (std::size_t i = lane.lane; i < count; i += group_lanes) mine = combine(mine, term(i));
+  const auto all = lane.together->exchange(lane.lane, double{mine});
+  return fold_lanes(
+      group_lanes, start, [&](std::size_t i) { return static_cast<T>(all[i]); }, combine);
 #endif
 }
 
