@@ -121,9 +121,9 @@ class ModelKernels : public ::testing::TestWithParam<Groups> {
 
  private:
   static void run_lane(const ModelWork& work, std::size_t lane, Threads* together) {
-    const auto [groups, lanes] = *GetParam();
-    for (std::size_t group = groups; group-- > 0;)
-      std::visit([&](const auto& one) { one.run({group, groups, lane, lanes, together}); }, work);
+    const Share share = *GetParam();
+    for (std::size_t group = share.groups; group-- > 0;)
+      std::visit([&](const auto& one) { one.run({group, share.groups, lane, share.lanes, together}); }, work);
   }
 };
 
