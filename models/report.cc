@@ -28,7 +28,7 @@ std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<
 Algorithm algorithm_under(const Ledger& ledger, const std::string& scope, CallKind kind, std::size_t bytes,
                           Algorithm forced) {
   for (const auto& [key, row] : ledger.rows())
-    if (key.scope.starts_with(scope) && key.memory == Memory::device) return Algorithm::windows;
+    if (key.scope.starts_with(scope) && key.memory == Memory::device) return Algorithm::direct;
   return choose_algorithm(kind, bytes, forced);
 }
 

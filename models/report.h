@@ -35,8 +35,9 @@ struct ReportRow {
 // Collective: every rank gives the same rows with its own figures.
 std::vector<ReportRow> merge_rows(Communicator& communicator, const std::vector<LocalRow>& rows);
 
-// How this rank's calls of a kind and so many bytes went that were booked under a scope that starts with
-// `scope`: as they are chosen, but on devices' memory on windows at every size.
+// Whose formula tells what calls of a kind and so many bytes move that were booked under a scope that starts
+// with `scope`: that of how they are chosen. On devices' memory they go on windows at every size, which move
+// as much as direct.
 Algorithm algorithm_under(const Ledger& ledger, const std::string& scope, CallKind kind, std::size_t bytes,
                           Algorithm forced);
 
