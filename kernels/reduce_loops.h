@@ -341,30 +341,26 @@ struct Reducer {
     if (at < end) reduce_rest(at, end - at);
   }
 
-  // Bytes until a target begins a cache line; nothing, if it never does between two elements.
   static Size until_line(const std::byte* target) {
     const Size past = reinterpret_cast<std::uintptr_t>(target) % cache_line;
-    const Size head = past == 0 ? 0 : cache_line - past;
-    return head % sizeof(T) == 0 ? head : 0;
+    return past == 0 ? 0 : cache_line - past;
   }
+  static bool is_between_elements(Size bytes) { return bytes % sizeof(T) == 0; }
 
   // Bytes until all streamed targets begin a cache line; all bytes, if they never do together.
   Size until_aligned(Size bytes) const {
-    const auto misaligned = [&](Size target) {
-      return reinterpret_cast<std::uintptr_t>(arguments.streamed[target]) % cache_line;
-    };
-    const Size first = misaligned(0);
+    const Size head = until_line(arguments.streamed[0]);
     for (Size t = 1; t < arguments.streamed_count; ++t)
-      if (misaligned(t) != first) return bytes;
-    const Size head = first == 0 ? 0 : cache_line - first;
-    return head > bytes || head % sizeof(T) != 0 ? bytes : head;
+      if (until_line(arguments.streamed[t]) != head) return bytes;
+    return head > bytes || !is_between_elements(head) ? bytes : head;
   }
 
   // A store across two lines takes twice as long as one within a line, a load hardly: so in long calls the
   // first target decides where vectors begin.
   void reduce_ordinary(Size bytes) const {
     constexpr Size long_enough = 16384;
-    const Size head = bytes < long_enough ? 0 : until_line(arguments.targets[0]);
+    const Size until = bytes < long_enough ? 0 : until_line(arguments.targets[0]);
+    const Size head = is_between_elements(until) ? until : 0;
     reduce_span<false>(0, head);
     reduce_span<false>(head, bytes);
   }

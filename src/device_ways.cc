@@ -137,12 +137,12 @@ bool Communicator::all_are_on_hosts(const PendingCall& head) const {
 // The ranks have met and agree on what they call, with some data on devices. Each of them comes to the same
 // answer here.
 bool Communicator::goes_as_it_is(PendingCall& head) {
-  const std::vector<int> on_host =
-      ranks_that([&](int rank) { return !slot_of(rank, head.sequence).descriptor.is_on_device(); });
   if (head.where == Where::host) {
     publish_again(head);
     return false;
   }
+  const std::vector<int> on_host =
+      ranks_that([&](int rank) { return !slot_of(rank, head.sequence).descriptor.is_on_device(); });
   const auto told = [&](int rank) -> const CallDevicePlaces& {
     return device_places_at(rank, head.sequence);
   };

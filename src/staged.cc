@@ -49,8 +49,8 @@ class Staged : public StagedCall {
         reduced_(filled_),
         finished_(filled_),
         first_(filled_),
-        end_(first_ + staging.rounds_of(call.most_bytes()).count),
-        slice_bytes_(staging.rounds_of(call.most_bytes()).bytes),
+        rounds_(staging.rounds_of(call.most_bytes())),
+        end_(first_ + rounds_.count),
         output_stores_(output_stores(call.kind, call.all_bytes(), place.size, place.staged_streaming_above)) {
     staging_.reserve();
   }
@@ -188,10 +188,10 @@ class Staged : public StagedCall {
     for (int distance = 1; distance < place_.size; ++distance) visit((place_.rank + distance) % place_.size);
   }
 
-  std::size_t offset_of(std::uint64_t round) const { return (round - first_) * slice_bytes_; }
+  std::size_t offset_of(std::uint64_t round) const { return (round - first_) * rounds_.bytes; }
   std::size_t bytes_of(int chunk, std::uint64_t round) const {
     const std::size_t all = call_.chunk_bytes[static_cast<std::size_t>(chunk)], offset = offset_of(round);
-    return offset < all ? std::min(all - offset, slice_bytes_) : 0;
+    return offset < all ? std::min(all - offset, rounds_.bytes) : 0;
   }
   Extents slice_of(const std::vector<Extents>& chunks, int chunk, std::uint64_t round) const {
     const std::size_t bytes = bytes_of(chunk, round);
@@ -224,8 +224,9 @@ class Staged : public StagedCall {
   // Rounds are numbered since the communicator began.
   std::uint64_t filled_, reduced_, finished_;
   std::uint64_t filled_by_all_ = 0;  // those that all ranks are known to have filled
-  std::uint64_t first_, end_;
-  std::size_t slice_bytes_;  // of each chunk in a round
+  std::uint64_t first_;
+  Staging::Rounds rounds_;
+  std::uint64_t end_;
   Stores output_stores_;
   bool output_lacks_own_ = false;  // of an all-gather whose first round was filled ahead
 };

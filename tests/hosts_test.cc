@@ -108,34 +108,40 @@ Call call_of(CallKind kind, int ranks, std::size_t bytes) {
   return call;
 }
 
+struct Choice {
+  CallKind kind;
+  int hosts, ranks;  // ranks a host
+  std::size_t bytes;
+  Algorithm expected;
+
+  Call call() const { return call_of(kind, hosts * ranks, bytes); }
+  void expect_on(const Hosts& where) const {
+    EXPECT_EQ(choose_between_hosts(call(), Algorithm::automatic, where), expected)
+        << name_of(kind) << " of " << bytes << " on " << hosts << " x " << ranks;
+  }
+};
+
 TEST(BetweenHosts, TheChoiceIsMadeByKindBytesAndRanks) {
-  struct Case {
-    CallKind kind;
-    int hosts, ranks;  // ranks a host
-    std::size_t bytes;
-    Algorithm expected;
-  };
-  for (const Case& one : {Case{CallKind::all_reduce, 2, 1, 64, Algorithm::one_shot},
-                          Case{CallKind::all_reduce, 4, 1, 10'920, Algorithm::one_shot},
-                          Case{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
-                          Case{CallKind::all_reduce, 4, 2, 16'384, Algorithm::direct},
-                          Case{CallKind::all_reduce, 4, 2, 16'392, Algorithm::hierarchy},
-                          Case{CallKind::all_reduce, 4, 1, 16'388, Algorithm::ring},
-                          Case{CallKind::all_reduce, 16, 1, 2'176, Algorithm::one_shot},
-                          Case{CallKind::all_reduce, 16, 1, 2'192, Algorithm::direct},
-                          Case{CallKind::all_gather, 4, 1, 64, Algorithm::direct},
-                          Case{CallKind::reduce_scatter, 4, 2, 16'384, Algorithm::direct},
-                          Case{CallKind::reduce, 4, 2, 16'384, Algorithm::direct},
-                          Case{CallKind::reduce, 4, 2, 16'385, Algorithm::ring},
-                          Case{CallKind::broadcast, 4, 1, 4'095, Algorithm::direct},
-                          Case{CallKind::broadcast, 4, 1, 4'096, Algorithm::tree},
-                          Case{CallKind::broadcast, 4, 2, 16'384, Algorithm::tree},
-                          Case{CallKind::broadcast, 4, 1, 16'385, Algorithm::ring},
-                          Case{CallKind::all_to_all, 4, 1, 1 << 20, Algorithm::direct}}) {
-    const Call call = call_of(one.kind, one.hosts * one.ranks, one.bytes);
+  for (const Choice& one : {Choice{CallKind::all_reduce, 2, 1, 64, Algorithm::one_shot},
+                            Choice{CallKind::all_reduce, 4, 1, 10'920, Algorithm::one_shot},
+                            Choice{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
+                            Choice{CallKind::all_reduce, 4, 2, 16'384, Algorithm::direct},
+                            Choice{CallKind::all_reduce, 4, 2, 16'392, Algorithm::hierarchy},
+                            Choice{CallKind::all_reduce, 4, 1, 16'388, Algorithm::ring},
+                            Choice{CallKind::all_reduce, 16, 1, 2'176, Algorithm::one_shot},
+                            Choice{CallKind::all_reduce, 16, 1, 2'192, Algorithm::direct},
+                            Choice{CallKind::all_gather, 4, 1, 64, Algorithm::direct},
+                            Choice{CallKind::reduce_scatter, 4, 2, 16'384, Algorithm::direct},
+                            Choice{CallKind::reduce, 4, 2, 16'384, Algorithm::direct},
+                            Choice{CallKind::reduce, 4, 2, 16'385, Algorithm::ring},
+                            Choice{CallKind::broadcast, 4, 1, 4'095, Algorithm::direct},
+                            Choice{CallKind::broadcast, 4, 1, 4'096, Algorithm::tree},
+                            Choice{CallKind::broadcast, 4, 2, 16'384, Algorithm::tree},
+                            Choice{CallKind::broadcast, 4, 1, 16'385, Algorithm::ring},
+                            Choice{CallKind::all_to_all, 4, 1, 1 << 20, Algorithm::direct}}) {
+    const Call call = one.call();
     const Hosts hosts = hosts_with(one.hosts, one.ranks);
-    EXPECT_EQ(choose_between_hosts(call, Algorithm::automatic, hosts), one.expected)
-        << name_of(one.kind) << " of " << one.bytes << " on " << one.hosts << " x " << one.ranks;
+    one.expect_on(hosts);
     EXPECT_EQ(choose_between_hosts(call, Algorithm::one_shot, hosts),
               one.kind == CallKind::all_reduce ? Algorithm::one_shot : one.expected);
     EXPECT_EQ(choose_between_hosts(call, Algorithm::tree, hosts),
@@ -144,27 +150,19 @@ TEST(BetweenHosts, TheChoiceIsMadeByKindBytesAndRanks) {
 }
 
 TEST(BetweenHosts, WhereRanksShareCoresSmallCallsHaveFewMessages) {
-  struct Case {
-    CallKind kind;
-    int hosts, ranks;  // ranks a host
-    std::size_t bytes;
-    Algorithm expected;
-  };
-  for (const Case& one : {Case{CallKind::all_reduce, 4, 1, 10'920, Algorithm::doubling},
-                          Case{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
-                          Case{CallKind::all_reduce, 3, 2, 4'092, Algorithm::doubling},
-                          Case{CallKind::all_reduce, 3, 2, 4'104, Algorithm::one_shot},
-                          Case{CallKind::all_gather, 4, 2, 16'384, Algorithm::doubling},
-                          Case{CallKind::all_gather, 3, 1, 4'098, Algorithm::direct},
-                          Case{CallKind::reduce_scatter, 4, 1, 16'384, Algorithm::doubling},
-                          Case{CallKind::reduce_scatter, 4, 1, 16'388, Algorithm::ring},
-                          Case{CallKind::reduce, 4, 1, 64, Algorithm::direct},
-                          Case{CallKind::broadcast, 4, 1, 64, Algorithm::direct}}) {
-    const Call call = call_of(one.kind, one.hosts * one.ranks, one.bytes);
+  for (const Choice& one : {Choice{CallKind::all_reduce, 4, 1, 10'920, Algorithm::doubling},
+                            Choice{CallKind::all_reduce, 4, 1, 10'928, Algorithm::direct},
+                            Choice{CallKind::all_reduce, 3, 2, 4'092, Algorithm::doubling},
+                            Choice{CallKind::all_reduce, 3, 2, 4'104, Algorithm::one_shot},
+                            Choice{CallKind::all_gather, 4, 2, 16'384, Algorithm::doubling},
+                            Choice{CallKind::all_gather, 3, 1, 4'098, Algorithm::direct},
+                            Choice{CallKind::reduce_scatter, 4, 1, 16'384, Algorithm::doubling},
+                            Choice{CallKind::reduce_scatter, 4, 1, 16'388, Algorithm::ring},
+                            Choice{CallKind::reduce, 4, 1, 64, Algorithm::direct},
+                            Choice{CallKind::broadcast, 4, 1, 64, Algorithm::direct}}) {
     Hosts hosts = hosts_with(one.hosts, one.ranks);
     hosts.short_of_cores = true;
-    EXPECT_EQ(choose_between_hosts(call, Algorithm::automatic, hosts), one.expected)
-        << name_of(one.kind) << " of " << one.bytes << " on " << one.hosts << " x " << one.ranks;
+    one.expect_on(hosts);
   }
 }
 
