@@ -104,7 +104,8 @@ bool has_direct_ways(CallKind kind);
 // Whether the call can be carried out on windows, if the buffers that peers touch lie in some.
 bool can_use_windows(const Call& call);
 // Where those buffers of rank `rank`, which is this one, lie: all pieces of each in one window, or in none.
-CallWindows windows_of(const Call& call, int rank);
+// both: its other buffer too.
+CallWindows windows_of(const Call& call, int rank, bool both);
 // Whether they say so of all buffers of rank `rank` that peers touch, and there are some.
 bool in_windows(const CallWindows& windows, CallKind kind, int root, int rank);
 // Whether all ranks' buffers lie in windows, and alike, seen from their first byte. A function of what all
@@ -127,12 +128,25 @@ struct WindowScratch {
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
 };
+// Whether a rank can move the parts of others too: then windows of both buffers of all ranks are told. A
+// function of what all ranks know.
+bool parts_can_be_shared(CallKind kind, int members);
+bool parts_can_be_shared(CallKind kind, int members, int size, const WindowsOfRanks& windows);
+// Who moves which part, and how ranks tell one another.
+struct PartsOfCall {
+  // Of all ranks. Only by a rank that has a part to move: without its part the call is not done, and peers
+  // keep their buffers.
+  std::function<void(std::vector<PeerBuffers>& peers)> map;
+  std::function<bool(int part)> is_mine;  // asked once; then this rank moves it
+  std::function<void(int part, const PartBytes& bytes)> is_done;
+  std::function<bool()> all_are_done;
+};
+// Every rank's part is read and stored from and to all ranks' buffers at once.
+std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, PartsOfCall parts);
+
 // Tells the others that this rank is done with their buffers, and returns whether all are; it is called again
 // until they are.
 using MeetAgain = std::function<bool()>;
-// Every rank reads and stores what is its part, from and to all ranks' buffers at once.
-std::unique_ptr<Collective> make_windows(const Call& call, const Place& place, std::vector<PeerBuffers> peers,
-                                         MeetAgain meet);
 
 // What is left of a call on windows that was moved already: to meet.
 std::unique_ptr<Collective> make_meeting(MeetAgain meet);
@@ -188,10 +202,10 @@ void fill_slot(const PlainCall& plain, const CallSizes& sizes, const Place& plac
 // From the others' slots alone: keep_own() does the rest of an all-gather.
 void take_from_slots(const PlainCall& plain, const Place& place, const SlotsOfRanks& slots);
 
-CallWindows windows_of(const PlainCall& plain, int size);
-// Moves this rank's part; the ranks meet afterwards.
-void move_on_windows(const PlainCall& plain, std::span<const std::size_t> chunk_bytes, const Place& place,
-                     std::span<const PeerBuffers> peers, WindowScratch& scratch);
+CallWindows windows_of(const PlainCall& plain, int size, bool both);
+// Moves a part, and returns its bytes, which it has not counted.
+PartBytes move_on_windows(const PlainCall& plain, int part, std::span<const std::size_t> chunk_bytes,
+                          const Place& place, std::span<const PeerBuffers> peers, WindowScratch& scratch);
 
 // Throws invalid_usage when a message to this rank itself lacks its other half.
 void check_messages_to_self(const Call& call, int rank);

@@ -273,9 +273,7 @@ std::unique_ptr<Collective> Communicator::make(PendingCall& head) {
   head.algorithm = choose_way(head.call, head.algorithm, size_, possible, options_.settings);
   if (head.algorithm == Algorithm::slots) return make_slots(head.call, place_, slots_of(head.sequence));
   if (head.algorithm == Algorithm::windows) {
-    std::vector<PeerBuffers> peers;
-    map_buffers(head.sequence, peers);
-    return make_windows(head.call, place_, std::move(peers), meet_again(head.sequence));
+    return make_windows(head.call, place_, parts_of(head));
   }
   if (head.algorithm == Algorithm::staged) return make_staged_call(head);
   return make_collective(head.call, head.algorithm, place_, membership_.hosts);
@@ -293,6 +291,15 @@ bool Communicator::all_are(CallPlaces::Kind kind, std::uint64_t sequence) const 
   for (int rank = 0; rank < size_; ++rank)
     if (places_at(rank, sequence).kind != kind) return false;
   return true;
+}
+
+PartsOfCall Communicator::parts_of(const PendingCall& head) {
+  const std::uint64_t sequence = head.sequence;
+  const bool shared = shares_parts(head.call.kind, head.call.members, sequence);
+  return {[=, this](std::vector<PeerBuffers>& peers) { map_buffers(sequence, peers); },
+          [=, this](int part) { return takes_part(part, sequence, shared); },
+          [=, this](int part, const PartBytes& moved) { part_is_done(part, sequence, moved); },
+          [=, this] { return all_are_at_point(sequence); }};
 }
 
 MeetAgain Communicator::meet_again(std::uint64_t sequence) {
@@ -343,6 +350,7 @@ int Communicator::neighbour(int place) const {
 
 void Communicator::finish(PendingCall& head) {
   Traffic& moved = transport_->traffic();
+  if (head.algorithm == Algorithm::windows) count_moved_by_other(head.sequence);
   if (head.error)
     ledger_.book_refused(moved);
   else

@@ -19,6 +19,7 @@
 #include "src/error.h"
 #include "src/far_ranks.h"
 #include "src/ledger.h"
+#include "src/patience.h"
 #include "src/staging.h"
 
 namespace rondo {
@@ -156,6 +157,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::unique_ptr<Collective> make_staged_call(PendingCall& head);
   WindowsOfRanks windows_of_ranks(std::uint64_t sequence) const;
   MeetAgain meet_again(std::uint64_t sequence);
+  // Of calls on windows of the host: who moves which part (src/meeting.cc).
+  bool shares_parts(CallKind kind, int members, std::uint64_t sequence) const;
+  bool takes_part(int part, std::uint64_t sequence, bool shared) const;
+  void part_is_done(int part, std::uint64_t sequence, const PartBytes& moved);
+  void count_part(const PartBytes& moved);
+  void count_moved_by_other(std::uint64_t sequence);
+  PartsOfCall parts_of(const PendingCall& head);
   void map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const;
   std::byte* map_buffer(int rank, const WindowReference& reference,
                         std::shared_ptr<const MappedWindow>& window) const;
@@ -208,7 +216,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain, const PlainWay& way);
   void publish(const PlainCall& plain, const PlainWay& way, std::uint64_t sequence);
   template <typename Condition>
-  bool soon(Condition condition) const;
+  bool soon(Condition condition, Patience::Others others = Patience::Others::may_wait) const;
   std::shared_ptr<PendingCall> move_windows(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> move_staged(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> queue_filled(const PlainCall& plain, std::uint64_t sequence);

@@ -3,6 +3,7 @@
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/mismatch.h"
+#include "src/parts.h"
 
 namespace rondo {
 
@@ -29,7 +30,8 @@ void Communicator::publish_host(PendingCall& head) {
 // Returns the bytes of what the others are told of this rank's buffers.
 std::size_t Communicator::publish_places(PendingCall& head) {
   CallPlaces& places = places_at(rank_, head.sequence);
-  const CallWindows windows = membership_.windows ? windows_of(head.call, rank_) : CallWindows{};
+  const bool both = oversubscribed() && parts_can_be_shared(head.call.kind, head.call.members);
+  const CallWindows windows = membership_.windows ? windows_of(head.call, rank_, both) : CallWindows{};
   CallPlaces::Kind kind = CallPlaces::unmapped;
   if (in_windows(windows, head.call.kind, head.call.root, rank_)) {
     kind = CallPlaces::mapped;
@@ -108,6 +110,36 @@ bool Communicator::all_are_at_point(std::uint64_t number) const {
   for (int peer = 0; peer < size_; ++peer)
     if (membership_.segment->rank(peer).met.load(std::memory_order_seq_cst) < number) return false;
   return true;
+}
+
+bool Communicator::shares_parts(CallKind kind, int members, std::uint64_t sequence) const {
+  return oversubscribed() && parts_can_be_shared(kind, members, size_, windows_of_ranks(sequence));
+}
+
+// Each part has one rank for which this is true.
+bool Communicator::takes_part(int part, std::uint64_t sequence, bool shared) const {
+  return shared ? begin_part(*membership_.segment, part, sequence) : part == rank_;
+}
+
+void Communicator::part_is_done(int part, std::uint64_t sequence, const PartBytes& moved) {
+  if (part == rank_)
+    count_part(moved);
+  else
+    leave_note(*membership_.segment, part, sequence, moved);
+  come_to_point(sequence);
+}
+
+void Communicator::count_part(const PartBytes& moved) {
+  Traffic& traffic = transport_->traffic();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    traffic.count(ByteClass::payload, peer, moved.to_each);
+    traffic.count_fetched(peer, moved.from_each);
+  }
+}
+
+void Communicator::count_moved_by_other(std::uint64_t sequence) {
+  if (const auto moved = note_of(*membership_.segment, rank_, sequence)) count_part(*moved);
 }
 
 // all_have_called(), and takes note of it.

@@ -8,8 +8,13 @@ namespace rondo {
 
 class Patience {
  public:
-  explicit Patience(bool oversubscribed)
-      : spins_(oversubscribed ? 0 : 2000), yields_(oversubscribed ? 20 : 50) {}
+  // Whether those who are waited for have a core at the moment, as far as one can know: then it is worth some
+  // microseconds of spinning even where ranks outnumber cores.
+  enum class Others { may_wait, run };
+
+  explicit Patience(bool oversubscribed, Others others = Others::may_wait)
+      : spins_(oversubscribed ? (others == Others::run ? 300 : 0) : 2000),
+        yields_(oversubscribed ? 20 : 50) {}
 
   void reset() { idle_ = 0; }
   bool worn_out() const { return idle_ >= spins_ + yields_; }

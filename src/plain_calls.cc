@@ -7,7 +7,6 @@
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/moving.h"
-#include "src/patience.h"
 
 namespace rondo {
 
@@ -46,7 +45,8 @@ Communicator::PlainWay Communicator::plain_way(const PlainCall& plain) {
       choose_algorithm(plain.kind, input_bytes(plain, size_), options_.settings.algorithm);
   if (algorithm == Algorithm::slots) return {Algorithm::slots};
   if (algorithm != Algorithm::direct || size_ == 1) return {};
-  const CallWindows windows = membership_.windows ? windows_of(plain, size_) : CallWindows{};
+  const CallWindows windows =
+      membership_.windows ? windows_of(plain, size_, oversubscribed()) : CallWindows{};
   if (in_windows(windows, plain.kind, 0, rank_)) return {Algorithm::windows, windows};
   const std::size_t all_bytes = plain.all_bytes(size_);
   if (!staging_.exists() || all_bytes <= staged_above(plain.kind, options_.settings) ||
@@ -115,23 +115,27 @@ void Communicator::publish(const PlainCall& plain, const PlainWay& way, std::uin
 
 // Not long enough for a death or a deadline to matter.
 template <typename Condition>
-bool Communicator::soon(Condition condition) const {
-  for (Patience patience(oversubscribed()); !patience.worn_out(); patience.relax())
+bool Communicator::soon(Condition condition, Patience::Others others) const {
+  for (Patience patience(oversubscribed(), others); !patience.worn_out(); patience.relax())
     if (condition()) return true;
   return false;
 }
 
 std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, std::uint64_t sequence) {
-  map_buffers(sequence, peers_);
   {
     const Moving moving(*membership_.segment, rank_);
     if (!moving.allowed()) return queue(plain, Algorithm::direct, sequence);
-    move_on_windows(plain, chunk_bytes_, place_, peers_, scratch_);
+    const bool shared = shares_parts(plain.kind, 1, sequence);
+    for (int distance = 0; distance < size_; ++distance) {
+      const int part = (rank_ + distance) % size_;
+      if (!takes_part(part, sequence, shared)) continue;
+      if (peers_.empty()) map_buffers(sequence, peers_);
+      part_is_done(part, sequence, move_on_windows(plain, part, chunk_bytes_, place_, peers_, scratch_));
+    }
   }
   peers_.clear();  // holds no window that its owner may free
-  come_to_point(sequence);
   const auto met = [this, sequence] { return all_are_at_point(sequence); };
-  if (!soon(met)) {
+  if (!soon(met, Patience::Others::run)) {
     auto pending = queue(plain, Algorithm::windows, sequence);
     pending->collective = make_meeting(met);
     return pending;
@@ -181,6 +185,7 @@ std::shared_ptr<PendingCall> Communicator::queue(const PlainCall& plain, Algorit
 }
 
 void Communicator::finish(const PlainCall& plain, Algorithm algorithm, std::uint64_t sequence) {
+  if (algorithm == Algorithm::windows) count_moved_by_other(sequence);
   ledger_.book(ledger_.scope(), sizes_of(plain), algorithm, transport_->traffic());
   transport_->traffic().clear();
   own_lines().completed.store(sequence, std::memory_order_release);

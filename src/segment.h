@@ -97,6 +97,11 @@ static_assert(sizeof(CallSlot) == 64 + slot_bytes);
 static_assert(sizeof(CallPlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);
 static_assert(sizeof(CallDevicePlaces) <= sizeof(CallSlot) - CallSlot::header_bytes);
 
+// Payload of one rank's part of a call on windows: as much to each peer, and from each.
+struct PartBytes {
+  std::uint64_t to_each, from_each;
+};
+
 struct RankLines {
   Doorbell bell;
   alignas(64) std::atomic<std::uint64_t> completed;  // the last collective this rank has finished
@@ -108,6 +113,11 @@ struct RankLines {
   alignas(64) std::atomic<std::uint64_t> reduced;
   alignas(64) std::atomic<std::uint64_t> finished;
   alignas(64) std::atomic<std::uint32_t> moving;  // 1: this rank touches its peers' buffers (moving.h)
+  // The last call for which somebody has begun to move this rank's part, and for which another rank has, with
+  // what it moved (parts.h).
+  alignas(64) std::atomic<std::uint64_t> begun;
+  std::uint64_t moved_by_other;
+  PartBytes by_other;
 };
 
 // Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2], and the last
