@@ -175,6 +175,10 @@ void DeviceCall::leave_block(std::unique_ptr<PinnedBlock> block, bool used) cons
 
 namespace {
 
+// The job that copies back is empty unless the call goes by the host: too few blocks make that slower, too
+// many every call.
+constexpr int most_blocks_back = 16;
+
 // In the pinned block: two jobs, the counts of bytes moved, and the pieces.
 struct Parts {
   std::size_t counts, pieces, bytes;
@@ -483,7 +487,7 @@ void DeviceCall::put_departure() {
   put([&] {
     device_.wait_for_word(stream_, block_->word(), done_);
     if (buffers_)
-      device_.do_job(stream_, back_.for_kernels(), blocks_);
+      device_.do_job(stream_, back_.for_kernels(), std::min(blocks_, most_blocks_back));
     else
       for (const Copy& copy : up_) device_.copy(stream_, copy.device, copy.host, copy.bytes);
     device_.call_host(stream_, [self = shared_from_this()] {

@@ -353,6 +353,23 @@ TEST(StandInWindows, WhatPeersFreeIsClosedAndWhatTheyAllocateIsFresh) {
   });
 }
 
+TEST(StandInWindows, TheJobThatCopiesBackStartsFewBlocks) {
+  constexpr std::size_t count = 600'000;  // enough for the most blocks
+  run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
+    DeviceBuffer on_windows(one, f32, count), by_the_host(one, f32, count);
+    for (DeviceBuffer* const data : {&on_windows, &by_the_host}) {
+      data->fill(numbers_of(one.rank));
+      one.device.synchronise(one.stream);
+      if (data == &by_the_host) stand_in(one).refuse(StandInDevice::Refused::open);
+      reduce(one, *data, count);
+      EXPECT_LE(stand_in(one).blocks_of_last_job(), 16);
+      data->expect([](std::size_t i) { return static_cast<float>(std::max(number(0, i), number(1, i))); });
+    }
+    EXPECT_EQ(row_of(one.comm, "all-reduce", "device").calls, 1u);
+    EXPECT_EQ(row_of(one.comm, "all-reduce", "device, host staging").calls, 1u);
+  });
+}
+
 // As if the program were in the driver, which lets nobody else in: what is open needs nobody.
 TEST(StandInWindows, MemoryThatIsOpenNeedsNoDriver) {
   run_device_ranks(

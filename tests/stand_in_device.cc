@@ -300,6 +300,7 @@ void StandInDevice::do_job(DeviceStream stream, const device::Job* job, int bloc
   need_willing(Refused::job);
   if (!is_for_kernels(reinterpret_cast<const std::byte*>(job)))
     fail(ErrorKind::device, "stand-in: a job at an address of the host");
+  blocks_of_last_job_ = blocks;
   put(stream, [this, job, blocks] {
     do_now(*reinterpret_cast<const device::Job*>(
                reachable(reinterpret_cast<const std::byte*>(job), sizeof *job)),

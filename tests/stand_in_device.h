@@ -71,6 +71,8 @@ class StandInDevice : public Device {
   // From now on there are none.
   void have_no_jobs() { has_jobs_ = false; }
   int jobs_begun() const { return jobs_begun_; }  // that have something to do
+  // Of the job that was put on a stream last.
+  int blocks_of_last_job() const { return blocks_of_last_job_; }
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
   // open() says "not now" from now on where what is open here stands, or stood, at the same address of its
@@ -129,6 +131,7 @@ class StandInDevice : public Device {
       has_jobs_{true}, opens_each_address_once_{false};
   std::atomic<std::chrono::milliseconds> job_time_{};
   mutable std::atomic<int> jobs_begun_{0};
+  std::atomic<int> blocks_of_last_job_{0};
   std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, closed_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
   std::atomic<std::size_t> most_bytes_{std::numeric_limits<std::size_t>::max()};
