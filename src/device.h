@@ -53,8 +53,8 @@ class Device {
   virtual std::optional<DeviceMemoryHandle> handle_of(DeviceStream stream,
                                                       const DeviceAllocation& allocation) = 0;
   // The base of the allocation, at an address of this process, for work on streams of the same device as
-  // `stream`; to be closed before its owner frees it. A process cannot open what is its own. Both may wait as
-  // check() may.
+  // `stream`; to be closed before its owner frees it. A process cannot open what is its own. Null: not now,
+  // since freed memory that stood at its owner's address is still open here. Both may wait as check() may.
   virtual std::byte* open(DeviceStream stream, const DeviceMemoryHandle& handle) = 0;
   virtual void close(DeviceStream stream, std::byte* base) = 0;
 

@@ -175,6 +175,10 @@ void DeviceCall::leave_block(std::unique_ptr<PinnedBlock> block, bool used) cons
 
 namespace {
 
+// The job that copies back is empty unless the call goes by the host: too few blocks make that slower, too
+// many every call.
+constexpr int most_blocks_back = 16;
+
 // In the pinned block: two jobs, the counts of bytes moved, and the pieces.
 struct Parts {
   std::size_t counts, pieces, bytes;
@@ -237,7 +241,7 @@ std::string DeviceCall::plan_windows(Communicator& communicator, const Call& cal
   return "";
 }
 
-// Nothing: the driver is to be asked, and may not be.
+// Nothing: the driver is to be asked, and may not be; or it has said that it cannot be done now.
 std::optional<DeviceCall::Mapping> DeviceCall::mapping_of(PeerAllocations& memories,
                                                           const std::vector<Told>& told, int self,
                                                           bool may_ask) {
@@ -269,23 +273,27 @@ void DeviceCall::map(std::shared_ptr<DeviceMemories> memories, std::vector<Told>
   PeerAllocations& opened = memories->opened.try_emplace(companion_, device_, companion_).first->second;
   if (auto known = mapping_of(opened, told, self, false)) {
     mapping_ = std::move(*known);
+    mapped_ = Mapped::yes;
     errand_over_.store(true, std::memory_order_seq_cst);
     return;
   }
   errand_over_.store(false, std::memory_order_relaxed);
   run_errand(
       [call = shared_from_this(), memories = std::move(memories), &opened, told = std::move(told), self] {
-        Mapping mapping;
+        std::optional<Mapping> mapping;
+        Mapped mapped = Mapped::never;
         std::string why_not;
         try {
-          mapping = *mapping_of(opened, told, self, true);
+          mapping = mapping_of(opened, told, self, true);
+          mapped = mapping ? Mapped::yes : Mapped::not_now;
         } catch (const std::exception& error) {
           why_not = error.what();
         }
         {
           const std::lock_guard lock(call->mutex_);
           if (!call->ended_) {
-            call->mapping_ = std::move(mapping);
+            if (mapping) call->mapping_ = std::move(*mapping);
+            call->mapped_ = mapped;
             call->why_not_mapped_ = std::move(why_not);
           }
         }
@@ -479,7 +487,7 @@ void DeviceCall::put_departure() {
   put([&] {
     device_.wait_for_word(stream_, block_->word(), done_);
     if (buffers_)
-      device_.do_job(stream_, back_.for_kernels(), blocks_);
+      device_.do_job(stream_, back_.for_kernels(), std::min(blocks_, most_blocks_back));
     else
       for (const Copy& copy : up_) device_.copy(stream_, copy.device, copy.host, copy.bytes);
     device_.call_host(stream_, [self = shared_from_this()] {

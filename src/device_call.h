@@ -80,7 +80,8 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   };
   void map(std::shared_ptr<DeviceMemories> memories, std::vector<Told> told, int self);
   bool is_mapped_or_not() const;
-  // Empty: it is mapped.
+  Mapped mapped() const { return mapped_; }
+  // Where it never can be.
   const std::string& why_not_mapped() const { return why_not_mapped_; }
 
   // Lets the stream do this rank's part. `mark` lives until it is done.
@@ -143,7 +144,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   std::optional<CallDeviceBuffers> buffers_;
   JobMemory move_, back_;
   std::uint64_t groups_ = 1;
-  int blocks_ = 1;
+  int blocks_ = 1;              // of the job that moves
   std::shared_ptr<void> mark_;  // the engine's until the stream may move, the stream's from then on
   bool moves_now_ = false;
 
@@ -151,6 +152,7 @@ class DeviceCall : public std::enable_shared_from_this<DeviceCall> {
   std::mutex mutex_;
   bool ended_ = false;
   Mapping mapping_;
+  Mapped mapped_ = Mapped::never;
   std::string why_not_mapped_;
   std::unique_ptr<PinnedBlock> staging_;
   std::byte* staging_on_device_ = nullptr;

@@ -113,8 +113,10 @@ void DeviceExchange::open(const std::vector<Card>& cards) {
       memories_.push_back(reinterpret_cast<std::byte*>(card.memory.address));
       continue;
     }
-    open_.push_back(
-        std::make_unique<const OpenAllocation>(device_, stream_, device_.open(stream_, card.memory.handle)));
+    std::byte* const base = device_.open(stream_, card.memory.handle);
+    if (base == nullptr)
+      fail(ErrorKind::device, "freed device memory of a peer that is still open here stands at its address");
+    open_.push_back(std::make_unique<const OpenAllocation>(device_, stream_, base));
     memories_.push_back(open_.back()->base() + card.memory.offset);
   }
 }

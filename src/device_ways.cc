@@ -147,11 +147,21 @@ bool Communicator::goes_as_it_is(PendingCall& head) {
     return device_places_at(rank, head.sequence);
   };
   if (head.where == Where::device_mapped) {
-    const std::vector<int> failed = ranks_that([&](int rank) { return told(rank).mapped == 0; });
-    if (failed.empty()) return true;
+    const auto ranks_with = [&](Mapped mapped) {
+      return ranks_that([&](int rank) { return told(rank).mapped == mapped; });
+    };
+    const std::vector<int> never = ranks_with(Mapped::never), not_now = ranks_with(Mapped::not_now);
+    if (never.empty() && not_now.empty()) return true;
+    if (never.empty()) {
+      fall_back(head,
+                fmt::format("{} cannot map the others' device memory before it has closed what was freed "
+                            "at the same address: calls after this one try again",
+                            list_of_ranks(not_now)));
+      return false;
+    }
     devices_refused_ = true;
     const std::string& reason = head.on_device->why_not_mapped();
-    fall_back(head, fmt::format("{} cannot map the others' device memory{}{}", list_of_ranks(failed),
+    fall_back(head, fmt::format("{} cannot map the others' device memory{}{}", list_of_ranks(never),
                                 reason.empty() ? "" : ": ", reason));
   } else if (!on_host.empty()) {
     fall_back(head, fmt::format("{} {} a call that is not all in device memory that others can open",
@@ -198,7 +208,7 @@ void Communicator::publish_on_device(PendingCall& head) {
   CallDevicePlaces& places = device_places_at(rank_, head.sequence);
   const bool mapped = head.where == Where::device_mapped;
   if (mapped)
-    places.mapped = head.on_device->why_not_mapped().empty() ? 1 : 0;
+    places.mapped = head.on_device->mapped();
   else
     places.buffers = *head.on_device->buffers();
   slot_of(rank_, head.sequence).descriptor = head.call.descriptor().marked();

@@ -1,5 +1,6 @@
 #include "src/group.h"
 
+#include <span>
 #include <vector>
 
 #include "src/calls.h"
@@ -67,6 +68,14 @@ Started start(Batch batch) {
   return {};
 }
 
+// Calls of several ranks of this process may stand on one stream: before it waits for the others of one it is
+// to have come to all, and before it waits for the end of one to have done its part of all.
+template <typename Attempt>
+void put_rest(std::span<const std::shared_ptr<DeviceCall>> calls, Attempt attempt) {
+  for (const auto& call : calls) attempt([&] { call->put_move(); });
+  for (const auto& call : calls) attempt([&] { call->put_departure(); });
+}
+
 }  // namespace
 
 void group_start() { ++group().depth; }
@@ -90,10 +99,7 @@ void group_end() {
       if (started.blocking) blocking.push_back(std::move(started.blocking));
       if (started.on_device) on_device.push_back(std::move(started.on_device));
     });
-  // Calls of several ranks of this process may stand on one stream: before it waits for the others of one it
-  // is to have come to all, and before it waits for the end of one to have done its part of all.
-  for (const auto& call : on_device) attempt([&] { call->put_move(); });
-  for (const auto& call : on_device) attempt([&] { call->put_departure(); });
+  put_rest(on_device, attempt);
   if (!blocking.empty()) attempt([&] { wait_for_all(blocking); });
   if (refused) throw Error(*refused);
 }
@@ -106,10 +112,7 @@ void submit(const std::shared_ptr<Communicator>& communicator, Call call, const 
     batch.stream.context = found->context_of(stream.device);
   if (group().depth > 0) return add(std::move(batch));
   const Started started = start(std::move(batch));
-  if (started.on_device) {
-    started.on_device->put_move();
-    started.on_device->put_departure();
-  }
+  if (started.on_device) put_rest({&started.on_device, 1}, [](auto put) { put(); });
   if (started.blocking) wait_for(*started.blocking);
 }
 

@@ -81,8 +81,13 @@ std::shared_ptr<const OpenAllocation> PeerAllocations::open(int owner, const Dev
   if (auto known = find(owner, reference)) return known;
   auto& open = peers_[owner].open;
   if (open.size() >= most_open) open.clear();
-  auto fresh =
-      std::make_unique<const OpenAllocation>(device_, stream_, device_.open(stream_, reference.handle));
+  std::byte* const base = device_.open(stream_, reference.handle);
+  if (base == nullptr) {
+    // Whose memory stands in the way is not known: another rank of that process may have told of it.
+    for (auto& [rank, peer] : peers_) peer.open.clear();
+    return nullptr;
+  }
+  auto fresh = std::make_unique<const OpenAllocation>(device_, stream_, base);
   const std::shared_ptr<const OpenAllocation> opened(fresh.release(), [](const OpenAllocation* last) {
     let_go_between_calls(std::shared_ptr<const OpenAllocation>(last));
   });

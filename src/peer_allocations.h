@@ -35,6 +35,9 @@ struct CallDeviceBuffers {
   DeviceBuffer input, output;
 };
 
+// Whether a rank has mapped what the others have told of. Not now: another call may.
+enum class Mapped : std::uint64_t { never, yes, not_now };
+
 // The owner's side, of one communicator. Safe from any thread.
 class ToldAllocations {
  public:
@@ -90,7 +93,8 @@ class PeerAllocations {
   // What is open already, without asking the driver; null: it is to be opened. `owner`: a rank of another
   // process of this host. It is kept until the owner has freed something, or too many of its are open.
   std::shared_ptr<const OpenAllocation> find(int owner, const DeviceReference& reference);
-  // Throws device where it cannot be opened.
+  // Throws device where it cannot be opened. Null: not now; what is open is let go, so that a later call may
+  // open it.
   std::shared_ptr<const OpenAllocation> open(int owner, const DeviceReference& reference);
   // Memory of another rank of this process is not opened: whether jobs on the stream may name it, as found
   // before; and as the device says, which throws if they may not.

@@ -73,7 +73,7 @@ struct CallPlaces {
 // the rank has mapped all of them.
 struct CallDevicePlaces {
   CallDeviceBuffers buffers;
-  std::uint64_t mapped;
+  Mapped mapped;
 };
 
 // The input of a call that fits here travels beside its descriptor.

@@ -264,6 +264,37 @@ TEST_P(DeviceWindows, CallsThatDifferAreRefusedAlsoWhereMemoryDiffers) {
   });
 }
 
+void reduce(DeviceRank& one, DeviceBuffer& data, std::size_t count) {
+  expect_well(rondoAllReduce(data.data(), data.data(), count, rondoFloat32, rondoMax, one.comm, one.on()));
+}
+
+// The stand-in, and the driver made of it, open nothing at an address that is open; a GPU's driver may.
+TEST_P(DeviceWindows, MemoryAtAnAddressThatIsOpenHereIsMappedOnceThatIsClosed) {
+  ::setenv("RONDO_TEST_OPEN_ONCE", "1", 1);
+  run(3, [](DeviceRank& one) {
+    auto* const device = dynamic_cast<StandInDevice*>(&one.device);
+    if (device != nullptr && one.rank == 1) device->open_each_address_once();
+    constexpr std::uint64_t rounds = 20, most_tries = 50;
+    std::uint64_t staged = 0;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      DeviceBuffer data(one, f32, 3000);  // at the same address every time
+      for (std::uint64_t tries = 0; row_of(one.comm, "all-reduce", "device").calls == round; ++tries) {
+        ASSERT_LT(tries, most_tries) << "never on windows again";
+        data.fill(numbers_of(one.rank));
+        reduce(one, data, 3000);
+        data.expect([](std::size_t i) {
+          return static_cast<float>(std::max({number(0, i), number(1, i), number(2, i)}));
+        });
+      }
+      staged = row_of(one.comm, "all-reduce", "device, host staging").calls;
+    }
+    if (device != nullptr) {
+      EXPECT_GE(staged, 1u) << "what was freed is known to be so in the call that finds it open";
+    }
+  });
+  ::unsetenv("RONDO_TEST_OPEN_ONCE");
+}
+
 // ---- what only a stand-in does when it is asked to ----
 
 StandInDevice& stand_in(DeviceRank& one) { return dynamic_cast<StandInDevice&>(one.device); }
@@ -271,10 +302,6 @@ StandInDevice& stand_in(DeviceRank& one) { return dynamic_cast<StandInDevice&>(o
 // Beyond those before.
 void wait_for_a_job(const StandInDevice& device, int before) {
   while (device.jobs_begun() == before) std::this_thread::sleep_for(1ms);
-}
-
-void reduce(DeviceRank& one, DeviceBuffer& data, std::size_t count) {
-  expect_well(rondoAllReduce(data.data(), data.data(), count, rondoFloat32, rondoMax, one.comm, one.on()));
 }
 
 TEST(StandInWindows, MemoryThatCannotBeMappedGoesByTheHost) {
@@ -323,6 +350,23 @@ TEST(StandInWindows, WhatPeersFreeIsClosedAndWhatTheyAllocateIsFresh) {
     expect_well(rondoCommDestroy(std::exchange(one.comm, nullptr)));
     EXPECT_EQ(stand_in(one).open_count(), 0u) << "peers may free theirs";
     EXPECT_EQ(stand_in(one).closed_while_waiting(), 0);
+  });
+}
+
+TEST(StandInWindows, TheJobThatCopiesBackStartsFewBlocks) {
+  constexpr std::size_t count = 600'000;  // enough for the most blocks
+  run_device_ranks(DeviceKind::stand_in, 2, [](DeviceRank& one) {
+    DeviceBuffer on_windows(one, f32, count), by_the_host(one, f32, count);
+    for (DeviceBuffer* const data : {&on_windows, &by_the_host}) {
+      data->fill(numbers_of(one.rank));
+      one.device.synchronise(one.stream);
+      if (data == &by_the_host) stand_in(one).refuse(StandInDevice::Refused::open);
+      reduce(one, *data, count);
+      EXPECT_LE(stand_in(one).blocks_of_last_job(), 16);
+      data->expect([](std::size_t i) { return static_cast<float>(std::max(number(0, i), number(1, i))); });
+    }
+    EXPECT_EQ(row_of(one.comm, "all-reduce", "device").calls, 1u);
+    EXPECT_EQ(row_of(one.comm, "all-reduce", "device, host staging").calls, 1u);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <vector>
@@ -23,7 +24,7 @@ using namespace std::chrono_literals;
 // What a handle holds. The file's own number tells when the descriptor stands for something else by now.
 struct HandleContent {
   std::int64_t process, descriptor;
-  std::uint64_t file, bytes;
+  std::uint64_t file, bytes, address;
 };
 
 std::uint64_t number_of(const Fd& file) {
@@ -127,7 +128,7 @@ std::byte* StandInDevice::allocate(std::size_t bytes) {
   need_willing(Refused::allocate);
   const std::size_t whole = whole_pages(std::max<std::size_t>(bytes, 1));
   if (allocated_bytes() + whole > most_bytes_) fail(ErrorKind::device, "stand-in: out of memory");
-  return add(make_shared_memory("stand-in-device", whole, 0), whole, false);
+  return add(make_shared_memory("stand-in-device", whole, 0), whole, std::nullopt);
 }
 void StandInDevice::free(std::byte* memory) {
   if (is_open_elsewhere(memory)) ++freed_while_open_;
@@ -142,7 +143,7 @@ bool StandInDevice::is_open_elsewhere(const std::byte* base) const {
 }
 
 // At an address that was free'd last, if it fits; and for the streams at another one.
-std::byte* StandInDevice::add(Fd file, std::size_t bytes, bool opened) {
+std::byte* StandInDevice::add(Fd file, std::size_t bytes, const std::optional<Home>& opened) {
   const std::lock_guard lock(mutex_);
   std::byte* base = nullptr;
   if (const auto again = free_addresses_.find(bytes); again != free_addresses_.end()) {
@@ -161,7 +162,7 @@ std::byte* StandInDevice::add(Fd file, std::size_t bytes, bool opened) {
 void StandInDevice::remove(std::byte* base, bool opened) {
   const std::lock_guard lock(mutex_);
   const auto found = memories_.find(base);
-  if (found == memories_.end() || found->second.opened != opened)
+  if (found == memories_.end() || found->second.opened.has_value() != opened)
     fail(ErrorKind::device, "stand-in: {} is not the base of memory that was {}", static_cast<void*>(base),
          opened ? "opened" : "allocated");
   ::munmap(found->second.alias, found->second.bytes);
@@ -172,7 +173,8 @@ void StandInDevice::remove(std::byte* base, bool opened) {
 std::optional<DeviceMemoryHandle> StandInDevice::handle_of(DeviceStream, const DeviceAllocation& allocation) {
   const std::lock_guard lock(mutex_);
   const Memory& memory = memories_.at(allocation.base);
-  const HandleContent content{::getpid(), memory.file.get(), number_of(memory.file), memory.bytes};
+  const HandleContent content{::getpid(), memory.file.get(), number_of(memory.file), memory.bytes,
+                              reinterpret_cast<std::uintptr_t>(allocation.base)};
   DeviceMemoryHandle handle{};
   std::memcpy(&handle, &content, sizeof content);
   return handle;
@@ -185,12 +187,19 @@ std::byte* StandInDevice::open(DeviceStream, const DeviceMemoryHandle& handle) {
   std::memcpy(&content, &handle, sizeof content);
   if (content.process == ::getpid())
     fail(ErrorKind::device, "stand-in: a process cannot open its own memory");
+  const Home home{content.process, content.address};
+  if (opens_each_address_once_ && is_open(home)) return nullptr;
   const std::string path = fmt::format("/proc/{}/fd/{}", content.process, content.descriptor);
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file || number_of(file) != content.file)
     fail(ErrorKind::device, "stand-in: the memory that the handle names is no more");
   ::flock(file.get(), LOCK_SH | LOCK_NB);
-  return add(std::move(file), content.bytes, true);
+  return add(std::move(file), content.bytes, home);
+}
+bool StandInDevice::is_open(const Home& home) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(memories_.begin(), memories_.end(),
+                     [&](const auto& one) { return one.second.opened == home; });
 }
 void StandInDevice::close(DeviceStream, std::byte* base) {
   wait_for_driver();
@@ -291,6 +300,7 @@ void StandInDevice::do_job(DeviceStream stream, const device::Job* job, int bloc
   need_willing(Refused::job);
   if (!is_for_kernels(reinterpret_cast<const std::byte*>(job)))
     fail(ErrorKind::device, "stand-in: a job at an address of the host");
+  blocks_of_last_job_ = blocks;
   put(stream, [this, job, blocks] {
     do_now(*reinterpret_cast<const device::Job*>(
                reachable(reinterpret_cast<const std::byte*>(job), sizeof *job)),

@@ -71,8 +71,13 @@ class StandInDevice : public Device {
   // From now on there are none.
   void have_no_jobs() { has_jobs_ = false; }
   int jobs_begun() const { return jobs_begun_; }  // that have something to do
+  // Of the job that was put on a stream last.
+  int blocks_of_last_job() const { return blocks_of_last_job_; }
   // From now on nothing works, and what stands on streams is not run.
   void break_down() { broken_ = true; }
+  // open() says "not now" from now on where what is open here stands, or stood, at the same address of its
+  // owner, as some drivers do.
+  void open_each_address_once() { opens_each_address_once_ = true; }
   // What is refused from now on.
   enum class Refused { nothing, copy, wait_late, allocate, open, job };  // wait_late: after 100 ms
   void refuse(Refused what) { refused_ = what; }
@@ -89,15 +94,22 @@ class StandInDevice : public Device {
 
  private:
   class Queue;
+  // Of another process, where it lies there.
+  struct Home {
+    std::int64_t process;
+    std::uint64_t address;
+    bool operator==(const Home&) const = default;
+  };
   struct Memory {
     Fd file;
     std::byte* alias;  // where streams read and write it
     std::size_t bytes;
     std::uint64_t number;
-    bool opened;  // another process's
+    std::optional<Home> opened;
   };
 
-  std::byte* add(Fd file, std::size_t bytes, bool opened);
+  std::byte* add(Fd file, std::size_t bytes, const std::optional<Home>& opened);
+  bool is_open(const Home& home) const;
   void remove(std::byte* base, bool opened);
   bool is_open_elsewhere(const std::byte* base) const;
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
@@ -116,9 +128,10 @@ class StandInDevice : public Device {
   mutable std::map<std::pair<DeviceStream, DeviceContext>, std::unique_ptr<Queue>> queues_;
   std::unique_ptr<Queue> host_functions_;
   std::atomic<bool> recorded_{false}, broken_{false}, checks_held_{false}, driver_held_{false},
-      has_jobs_{true};
+      has_jobs_{true}, opens_each_address_once_{false};
   std::atomic<std::chrono::milliseconds> job_time_{};
   mutable std::atomic<int> jobs_begun_{0};
+  std::atomic<int> blocks_of_last_job_{0};
   std::atomic<int> waiting_{0}, unpinned_while_waiting_{0}, closed_while_waiting_{0}, freed_while_open_{0};
   std::atomic<Refused> refused_{Refused::nothing};
   std::atomic<std::size_t> most_bytes_{std::numeric_limits<std::size_t>::max()};

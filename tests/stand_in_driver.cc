@@ -256,10 +256,11 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr base) {
 CUresult cuIpcOpenMemHandle(CUdeviceptr* base, CUipcMemHandle handle, unsigned flags) {
   return call_in_context([&] {
     if (flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+    if (std::getenv("RONDO_TEST_OPEN_ONCE") != nullptr) stand_in().open_each_address_once();
     DeviceMemoryHandle theirs;
     std::memcpy(&theirs, &handle, sizeof theirs);
     *base = reinterpret_cast<CUdeviceptr>(stand_in().open(nullptr, theirs));
-    return CUDA_SUCCESS;
+    return *base == 0 ? CUDA_ERROR_ALREADY_MAPPED : CUDA_SUCCESS;
   });
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr base) {

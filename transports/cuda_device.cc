@@ -60,7 +60,9 @@ class CudaDevice : public Device {
     CUipcMemHandle theirs;
     std::memcpy(&theirs, &handle, sizeof theirs);
     CUdeviceptr base = 0;
-    need(cuda_.ipc_open_mem_handle(&base, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+    const CUresult result = cuda_.ipc_open_mem_handle(&base, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (result == CUDA_ERROR_ALREADY_MAPPED) return nullptr;
+    need(result, "cuIpcOpenMemHandle");
     return pointer_to(base);
   }
   void close(DeviceStream stream, std::byte* base) override {
