@@ -33,6 +33,8 @@ struct DeviceAllocation {
   bool contains(const std::byte* data) const { return data >= base && data < base + bytes; }
 };
 
+using DeviceIdentity = std::array<std::byte, 16>;
+
 // Names an allocation to other processes of this host.
 using DeviceMemoryHandle = std::array<std::byte, 64>;
 
@@ -44,6 +46,8 @@ class Device {
   virtual int count() const = 0;
   // From now on the calling thread's current device is that one, from 0 to count() - 1.
   virtual void choose(int which) = 0;
+  // The calling thread's current device by its own name, which is the same in all processes.
+  virtual DeviceIdentity identity() const = 0;
 
   // ---- memory ----
   // Nothing: the pointer is to host memory, or to none.

@@ -27,6 +27,7 @@ class StandInDevice : public Device {
 
   int count() const override { return 1; }
   void choose(int which) override;
+  DeviceIdentity identity() const override { return {}; }
   std::optional<DeviceAllocation> allocation_of(const void* pointer) const override;
   std::byte* allocate(std::size_t bytes) override;
   void free(std::byte* memory) override;

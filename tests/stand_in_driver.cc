@@ -370,6 +370,13 @@ CUresult cuDeviceGetCount(int* count) {
     return CUDA_SUCCESS;
   });
 }
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  return driver_call([&] {
+    *uuid = {};
+    uuid->bytes[0] = static_cast<char>(device);
+    return CUDA_SUCCESS;
+  });
+}
 // RONDO_TEST_NO_PEER_ACCESS: as GPUs that no link connects.
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return driver_call([&] {

@@ -46,6 +46,16 @@ class CudaDevice : public Device {
     need(cuda_.init(0), "cuInit");
     enter_primary_context(which);
   }
+  DeviceIdentity identity() const override {
+    CUdevice device = 0;
+    CUuuid uuid;
+    need(cuda_.ctx_get_device(&device), "cuCtxGetDevice");
+    need(cuda_.device_get_uuid(&uuid, device), "cuDeviceGetUuid");
+    DeviceIdentity bytes;
+    static_assert(sizeof uuid == sizeof bytes);
+    std::memcpy(&bytes, &uuid, sizeof bytes);
+    return bytes;
+  }
 
   std::byte* allocate(std::size_t bytes) override {
     need_context();

@@ -46,6 +46,7 @@ struct CudaLibrary {
   decltype(&::cuCtxEnablePeerAccess) ctx_enable_peer_access;
   decltype(&::cuDeviceCanAccessPeer) device_can_access_peer;
   decltype(&::cuDeviceGetCount) device_get_count;
+  decltype(&::cuDeviceGetUuid) device_get_uuid;
   decltype(&::cuDeviceGetAttribute) device_get_attribute;
   decltype(&::cuLaunchKernel) launch_kernel;
   // For kernels, since CUDA 12: null before.
