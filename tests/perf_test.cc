@@ -359,6 +359,46 @@ TEST(PerfProgram, CompareRunsRondoBesideTheMemoryLimit) {
   EXPECT_GE(times["results"].size(), 12u);
 }
 
+// Both with a GPU for each rank, and Rondo alone where ranks share one.
+TEST(PerfProgram, CompareRunsRondoBesideNccl) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  const TemporaryFolder folder;
+  const Outcome outcome = run_command(
+      "LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" python3 \"$PERF_COMPARE\" --build \"$PERF_FOLDER/..\" --memory "
+      "device"
+      " --nccl-library \"$NCCL_LIBRARY\" --ranks 2,5 --sizes 64,4K --collectives all_reduce --rounds 1 "
+      "--plot " +
+      (folder / "plot").string() + " --json " + (folder / "times.json").string());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("Rondo, GPU memory  NCCL  peer / device"), std::string::npos) << outcome.out;
+  EXPECT_NE(test::content_of(folder / "plot-2.svg").find(">NCCL<"), std::string::npos);
+  const json times = json::parse(test::content_of(folder / "times.json"), nullptr, false);
+  EXPECT_EQ(times["memory"], "device");
+  EXPECT_EQ(times["results"].size(), 6u);
+  ASSERT_EQ(times["failed"].size(), 1u);
+  EXPECT_EQ(times["failed"][0]["reason"], "ranks 0 and 4 share a GPU, which NCCL refuses");
+}
+
+TEST(PerfProgram, CompareTellsWhyThereIsNoNccl) {
+  const std::string compare =
+      "python3 \"$PERF_COMPARE\" --build \"$PERF_FOLDER/..\" --plot \"\" --sizes 64 --rounds 1"
+      " --collectives all_reduce ";
+  const Outcome on_host = run_command(compare + "--peers nccl --ranks 2");
+  EXPECT_EQ(on_host.status, 0) << on_host.err;
+  EXPECT_NE(on_host.err.find("without nccl: it takes no memory but a GPU's"), std::string::npos)
+      << on_host.err;
+  const Outcome without_gpu = run_command(compare + "--memory device");
+  if (without_gpu.status == 0) GTEST_SKIP() << "a GPU is here";
+  EXPECT_NE(without_gpu.err.find("without rondo-device: all_reduce_perf: skipped: --memory device: "),
+            std::string::npos)
+      << without_gpu.err;
+  if (std::getenv("OLD_NCCL") == nullptr || std::getenv("STAND_IN_DRIVER") == nullptr) return;
+  const Outcome old = run_command("LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" " + compare +
+                                  "--memory device --nccl-library \"$OLD_NCCL\"");
+  EXPECT_EQ(old.status, 0) << old.err;
+  EXPECT_NE(old.err.find("it is NCCL 2.3.4"), std::string::npos) << old.err;
+}
+
 TEST(PerfProgram, CompareRunsBetweenHostsBesideWhatTcpCarries) {
   const TemporaryFolder folder;
   const Outcome outcome = run_command(
