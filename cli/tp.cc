@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/exit_status.h"
 #include "cli/report_table.h"
 
@@ -44,6 +45,7 @@ std::vector<CLI::Option*> add_tp_options(CLI::App& command, TpOptions& options, 
                   "Backward operators: megatron (2 all-reduces) or dual (all-reduce, reduce-scatter)")
       ->check(CLI::IsMember({"megatron", "dual"}))
       ->capture_default_str();
+  add_device_option(command, options.device);
   command.add_flag("--json", options.json, "Results for machines");
   MegatronConfig& sizes = options.sizes;
   command.add_option("--heads", sizes.heads, "Attention heads, a multiple of the ranks")

@@ -21,8 +21,8 @@ struct TpOptions {
   std::optional<int> ranks;
   std::string algorithm;  // empty: what RONDO_ALGO says
   std::string norm = "pre", conjugates = "megatron";
-  std::string device = "cpu";  // of the commands that have --device
-  MegatronConfig sizes;        // norm and conjugates stand above
+  std::string device = "cpu";
+  MegatronConfig sizes;  // norm and conjugates stand above
   bool json = false;
 
   MegatronConfig config() const;

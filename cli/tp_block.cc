@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/device_option.h"
 #include "cli/report_table.h"
 #include "cli/table.h"
 #include "cli/tp.h"
@@ -112,7 +113,8 @@ void print_json(const MegatronConfig& config, int ranks, std::span<const float> 
 
 void run_block(Communicator& communicator, const TpOptions& options) {
   const MegatronConfig config = options.config();
-  const std::unique_ptr<MegatronModel> model = generated_model(communicator, config, 1);
+  const ChosenCompute compute(options.device, communicator);
+  const std::unique_ptr<MegatronModel> model = generated_model(communicator, config, 1, compute.get());
   const std::vector<float> x = generated_input(config, "x");
   const std::span<const float> out = model->forward(x);
   const std::vector<ReportRow> rows =

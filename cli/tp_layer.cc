@@ -136,7 +136,6 @@ void add_tp_layer_command(CLI::App& app) {
   const auto options = std::make_shared<LayerOptions>();
   CLI::App* command = app.add_subcommand("layer", "Run the block forward and backward");
   const std::vector<CLI::Option*> sizes = add_tp_options(*command, *options);
-  add_device_option(*command, options->device);
   CLI::Option* in =
       command->add_option("--in", options->in, "Take x and weights, and their sizes, from this file");
   for (CLI::Option* size : sizes) in->excludes(size);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/device_option.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
 #include "cli/tp.h"
@@ -24,7 +25,9 @@ constexpr const char* about =
     "of\n"
     "the rank whose median is the largest. Local time leaves out what is spent in collectives, where ranks "
     "also\n"
-    "wait for one another. Exponents are slopes of log(time) over log(tokens), by least squares.\n"
+    "wait for one another; on a GPU it is not known, since collectives stand on its stream like all else. "
+    "Exponents\n"
+    "are slopes of log(time) over log(tokens), by least squares.\n"
     "\n"
     "Examples:\n"
     "  rondo tp profile\n"
@@ -42,7 +45,7 @@ constexpr std::array<const char*, segment_count> segment_names{"attention", "FFN
 // Milliseconds.
 struct Time {
   double whole = 0.0;
-  double local = 0.0;  // outside collectives
+  std::optional<double> local;  // outside collectives; nothing on a device
 };
 using Times = std::array<Time, segment_count>;
 
@@ -70,12 +73,15 @@ class Samples {
     const auto in_calls = parallel.communication_time();
     const Clock::time_point start = Clock::now();
     work();
+    parallel.compute().finish();
     const Clock::duration whole = Clock::now() - start;
     whole_.push_back(milliseconds(whole));
     local_.push_back(milliseconds(whole - (parallel.communication_time() - in_calls)));
   }
 
-  Time medians() const { return {median(whole_), median(local_)}; }
+  Time medians(bool local_is_known) const {
+    return {median(whole_), local_is_known ? std::optional(median(local_)) : std::nullopt};
+  }
 
  private:
   std::vector<double> whole_, local_;
@@ -86,24 +92,28 @@ void take_slowest(Communicator& communicator, Times& times) {
   std::array<double, 2 * segment_count> values{};
   for (std::size_t segment = 0; segment < segment_count; ++segment) {
     values[2 * segment] = times[segment].whole;
-    values[2 * segment + 1] = times[segment].local;
+    values[2 * segment + 1] = times[segment].local.value_or(0.0);
   }
   const LedgerScope scope(communicator.ledger(), report_scope);
   communicator.run(all_reduce_call({communicator.rank(), communicator.size()}, values.data(), values.data(),
                                    values.size(), DataType::f64, {ReduceOp::max}));
-  for (std::size_t segment = 0; segment < segment_count; ++segment)
-    times[segment] = {values[2 * segment], values[2 * segment + 1]};
+  for (std::size_t segment = 0; segment < segment_count; ++segment) {
+    times[segment].whole = values[2 * segment];
+    if (times[segment].local) times[segment].local = values[2 * segment + 1];
+  }
 }
 
-Times profile(Communicator& communicator, const MegatronConfig& config, std::size_t repeats,
+Times profile(Communicator& communicator, const MegatronConfig& config, Compute& compute, std::size_t repeats,
               ProgressBar* bar) {
-  TensorParallel parallel(communicator, config.conjugates);
+  check(config, communicator.size());
+  TensorParallel parallel(communicator, config.conjugates, compute);
   MegatronBlock block(parallel, config, generated_shard(config, 0, communicator.rank(), communicator.size()));
-  const std::vector<float> x = generated_input(config, "x");
-  std::vector<float> out(config.elements()), dout(config.elements()), dx(config.elements());
+  std::vector<float> gradient(config.elements());
+  mean_loss(gradient, gradient);  // the same whatever the output
+  const Values x = copy_to(compute, generated_input(config, "x")), dout = copy_to(compute, gradient);
+  Values out(compute, config.elements()), dx(compute, config.elements());
   // The first run touches all memory.
   block.forward(x, out);
-  mean_loss(out, dout);
   block.backward(dout, dx);
   std::array<Samples, segment_count> samples;
   for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
@@ -114,16 +124,22 @@ Times profile(Communicator& communicator, const MegatronConfig& config, std::siz
   }
   Times times;
   for (std::size_t segment = 0; segment < segment_count; ++segment)
-    times[segment] = samples[segment].medians();
+    times[segment] = samples[segment].medians(&compute == &cpu_compute());
   take_slowest(communicator, times);
   return times;
 }
 
-// The slope of log(time) over log(sequence); nothing where there are not two sequences.
-std::optional<double> exponent(const std::vector<Row>& rows, Segment segment, double Time::*time) {
+std::optional<double> whole_of(const Time& time) { return time.whole; }
+std::optional<double> local_of(const Time& time) { return time.local; }
+
+// The slope of log(time) over log(sequence); nothing where there are not two sequences, or no times.
+std::optional<double> exponent(const std::vector<Row>& rows, Segment segment,
+                               std::optional<double> (*time_of)(const Time&)) {
   double n = 0.0, sum_x = 0.0, sum_y = 0.0, sum_xx = 0.0, sum_xy = 0.0;
   for (const Row& row : rows) {
-    const double x = std::log(static_cast<double>(row.sequence)), y = std::log(row.times[segment].*time);
+    const std::optional<double> time = time_of(row.times[segment]);
+    if (!time) return std::nullopt;
+    const double x = std::log(static_cast<double>(row.sequence)), y = std::log(*time);
     n += 1.0, sum_x += x, sum_y += y, sum_xx += x * x, sum_xy += x * y;
   }
   const double spread = n * sum_xx - sum_x * sum_x;
@@ -155,20 +171,21 @@ std::vector<Observation> observations(const std::vector<Row>& rows) {
                    longest.sequence),
        within(parts, 1.0 / 3.0, 3.0)}};
   const auto growth = [&](const char* said, Segment segment, double power) {
-    const auto whole = exponent(rows, segment, &Time::whole), local = exponent(rows, segment, &Time::local);
-    if (!whole || !local) return;
-    all.push_back(
-        {said,
-         fmt::format("exponent {:.2f}, without communication {:.2f} (this power: {} to {}, either way)",
-                     *whole, *local, power - 0.25, power + 0.25),
-         within(*whole, power - 0.25, power + 0.25) && within(*local, power - 0.25, power + 0.25)});
+    const auto whole = exponent(rows, segment, whole_of), local = exponent(rows, segment, local_of);
+    if (!whole) return;
+    const auto is_so = [&](double value) { return within(value, power - 0.25, power + 0.25); };
+    const std::string without = local ? fmt::format(", without communication {:.2f}", *local) : "";
+    all.push_back({said,
+                   fmt::format("exponent {:.2f}{} (this power: {} to {}{})", *whole, without, power - 0.25,
+                               power + 0.25, local ? ", either way" : ""),
+                   is_so(*whole) && (!local || is_so(*local))});
   };
   growth("attention grows with the square of the tokens", attention, 2.0);
   growth("FFN grows linearly with the tokens", ffn, 1.0);
   return all;
 }
 
-std::string exponent_text(const std::optional<double>& value) {
+std::string text_of(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f}", *value) : "-";
 }
 
@@ -182,16 +199,16 @@ void print_table(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     std::vector<Cell> cells{Cell(row.sequence)};
     for (const Time& time : row.times) {
-      cells.push_back(fmt::format("{:.2f}", time.whole));
-      cells.push_back(fmt::format("{:.2f}", time.local));
+      cells.push_back(text_of(time.whole));
+      cells.push_back(text_of(time.local));
     }
     table.add(std::move(cells));
   }
   table.add_rule();
   std::vector<Cell> cells{"exponent"};
   for (std::size_t segment = 0; segment < segment_count; ++segment) {
-    cells.push_back(exponent_text(exponent(rows, static_cast<Segment>(segment), &Time::whole)));
-    cells.push_back(exponent_text(exponent(rows, static_cast<Segment>(segment), &Time::local)));
+    for (const auto time_of : {whole_of, local_of})
+      cells.push_back(text_of(exponent(rows, static_cast<Segment>(segment), time_of)));
   }
   table.add(std::move(cells));
   table.print();
@@ -217,13 +234,13 @@ void print_json(const ProfileOptions& options, int ranks, const std::vector<Row>
     Json one{{"tokens", row.sequence}};
     for (std::size_t segment = 0; segment < segment_count; ++segment)
       one[segment_names[segment]] = {{"ms", row.times[segment].whole},
-                                     {"local_ms", row.times[segment].local}};
+                                     {"local_ms", number(row.times[segment].local)}};
     times.push_back(std::move(one));
   }
   for (std::size_t segment = 0; segment < segment_count; ++segment)
     exponents[segment_names[segment]] = {
-        {"whole", number(exponent(rows, static_cast<Segment>(segment), &Time::whole))},
-        {"local", number(exponent(rows, static_cast<Segment>(segment), &Time::local))}};
+        {"whole", number(exponent(rows, static_cast<Segment>(segment), whole_of))},
+        {"local", number(exponent(rows, static_cast<Segment>(segment), local_of))}};
   for (const Observation& observation : observations(rows))
     observed.push_back(
         {{"said", observation.said}, {"found", observation.found}, {"holds", observation.holds}});
@@ -233,6 +250,7 @@ void print_json(const ProfileOptions& options, int ranks, const std::vector<Row>
                           {"ffn", options.sizes.ffn_width()},
                           {"heads", options.sizes.heads},
                           {"repeats", options.repeats},
+                          {"device", options.device},
                           {"times", times},
                           {"exponents", exponents},
                           {"observations", observed}}
@@ -240,6 +258,7 @@ void print_json(const ProfileOptions& options, int ranks, const std::vector<Row>
 }
 
 void run_profile(Communicator& communicator, const ProfileOptions& options) {
+  const ChosenCompute compute(options.device, communicator);
   std::vector<Row> rows;
   {
     std::optional<ProgressBar> bar;
@@ -247,7 +266,8 @@ void run_profile(Communicator& communicator, const ProfileOptions& options) {
     for (const std::size_t sequence : options.sequences) {
       MegatronConfig config = options.config();
       config.sequence = sequence;
-      rows.push_back({sequence, profile(communicator, config, options.repeats, bar ? &*bar : nullptr)});
+      rows.push_back(
+          {sequence, profile(communicator, config, compute.get(), options.repeats, bar ? &*bar : nullptr)});
     }
   }
   if (communicator.rank() != 0) return;

@@ -134,7 +134,6 @@ void add_tp_train_command(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a stack of blocks on a generated target");
   add_tp_options(*command, *options);
-  add_device_option(*command, options->device);
   command->add_option("--layers", options->layers, "Blocks, one upon the other")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

@@ -18,11 +18,12 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoAllGather(a.send, a.receive, a.count, a.type, a.comm, a.stream);
+  return a.functions.all_gather(a.send, a.receive, a.count, a.type, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"all_gather", false, false, sizes, expected, call, parts_bus_factor});
+  return perf_main(argc, argv,
+                   {"all_gather", "AllGather", false, false, sizes, expected, call, parts_bus_factor});
 }

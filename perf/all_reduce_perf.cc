@@ -13,11 +13,12 @@ Sizes sizes(const Seating& place) {
 std::vector<Expected> expected(const Seating& place) { return {{0, place.elements, Expected::reduction, 0}}; }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoAllReduce(a.send, a.receive, a.count, a.type, a.op, a.comm, a.stream);
+  return a.functions.all_reduce(a.send, a.receive, a.count, a.type, a.op, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"all_reduce", true, false, sizes, expected, call, all_reduce_bus_factor});
+  return perf_main(argc, argv,
+                   {"all_reduce", "AllReduce", true, false, sizes, expected, call, all_reduce_bus_factor});
 }

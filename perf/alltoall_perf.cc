@@ -19,11 +19,12 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoAlltoAll(a.send, a.receive, a.count, a.type, a.comm, a.stream);
+  return a.functions.all_to_all(a.send, a.receive, a.count, a.type, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"alltoall", false, false, sizes, expected, call, parts_bus_factor});
+  return perf_main(argc, argv,
+                   {"alltoall", "AlltoAll", false, false, sizes, expected, call, parts_bus_factor});
 }

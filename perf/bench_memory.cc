@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdint>
 #include <cstdio>
+#include <vector>
 
 #include "src/error.h"
 
@@ -31,7 +35,37 @@ Device& used_device() {
   return *found;
 }
 
+// A rank's host and device, as it tells the others.
+struct Place {
+  std::array<char, HOST_NAME_MAX + 1> host;
+  DeviceIdentity device;
+};
+
+std::vector<Place> tell_all(Communicator& communicator, const Place& mine) {
+  std::vector<Place> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(std::span(reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine),
+                          std::span(reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine));
+  return all;
+}
+
 }  // namespace
+
+std::optional<std::pair<int, int>> take_devices(Communicator& communicator) {
+  Place mine{};
+  ::gethostname(mine.host.data(), mine.host.size());
+  int before = 0;
+  const std::vector<Place> hosts = tell_all(communicator, mine);
+  for (int rank = 0; rank < communicator.rank(); ++rank)
+    before += hosts[static_cast<std::size_t>(rank)].host == mine.host ? 1 : 0;
+  used_device().choose(before % used_device().count());
+  mine.device = used_device().identity();
+  const std::vector<Place> all = tell_all(communicator, mine);
+  for (std::size_t b = 0; b < all.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (all[a].host == all[b].host && all[a].device == all[b].device)
+        return std::pair{static_cast<int>(a), static_cast<int>(b)};
+  return std::nullopt;
+}
 
 std::string why_no_device_memory() {
   std::fflush(nullptr);

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "cli/buffer.h"
+#include "include/rondo/rondo.hpp"
 #include "src/device.h"
 
 namespace rondo {
@@ -12,6 +14,10 @@ namespace rondo {
 // Why buffers cannot lie in a device's memory here; empty: they can. Asked in a child, since a process that
 // has used CUDA cannot fork ranks that do.
 std::string why_no_device_memory();
+
+// Collective, for buffers in a device's memory: each rank takes the device of its place on its host, modulo
+// their number. Returns two ranks that have the same one, if there are such.
+std::optional<std::pair<int, int>> take_devices(Communicator& communicator);
 
 // A stream of this process's device.
 class BenchStream {

@@ -13,11 +13,12 @@ Sizes sizes(const Seating& place) {
 std::vector<Expected> expected(const Seating& place) { return {{0, place.elements, place.root, 0}}; }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoBroadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+  return a.functions.broadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"broadcast", false, true, sizes, expected, call, whole_bus_factor});
+  return perf_main(argc, argv,
+                   {"broadcast", "Broadcast", false, true, sizes, expected, call, whole_bus_factor});
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "include/rondo/rondo.h"
+#include "perf/functions.h"
 
 namespace rondo {
 
@@ -38,6 +39,7 @@ struct Expected {
 };
 
 struct CallArguments {
+  const Functions& functions;
   const std::byte* send;
   std::byte* receive;
   std::size_t count;
@@ -49,7 +51,8 @@ struct CallArguments {
 };
 
 struct Collective {
-  const char* name;  // all_reduce
+  const char* name;      // all_reduce
+  const char* function;  // AllReduce: what it calls first, without prefix
   bool reduces, rooted;
   Sizes (*sizes)(const Seating&);
   std::vector<Expected> (*expected)(const Seating&);

@@ -20,6 +20,8 @@ COLOURS = {
     "impi-yield": "#b8860b",
     "gloo": "#56b4e9",
     "deepspeed": "#8c6bb1",
+    "rondo-device": "#d55e00",
+    "nccl": "#009e73",
 }
 
 

@@ -76,7 +76,7 @@ class Rondo(Program):
     def __init__(self, build, memory):
         self.folder, self.memory, self.label = Path(build) / "perf", memory, memory
         self.name = f"rondo-{memory}"
-        self.title = "Rondo, " + {"malloc": "malloc", "rondo": "rondoMemAlloc"}[memory]
+        self.title = "Rondo, " + {"malloc": "malloc", "rondo": "rondoMemAlloc", "device": "GPU memory"}[memory]
         probe = self.folder / "all_reduce_perf"
         if not os.access(probe, os.X_OK):
             raise NotThere(f"{probe} is not there: build the project, or name its folder by --build")
@@ -262,7 +262,12 @@ def makers_here(options):
         "impi-yield": lambda: IntelMpiYielding(peers),
         "gloo": lambda: Gloo(peers, options.python),
         "deepspeed": lambda: DeepSpeed(peers, options.deepspeed_python),
+        "nccl": no_host_memory,
     }
+
+
+def no_host_memory():
+    raise NotThere("it takes no memory but a GPU's: see --memory device")
 
 
 def find_programs(options, makers):
@@ -284,13 +289,24 @@ PACKAGES = {
     "impi": ["impi-rt", "impi-devel"],
     "torch": ["torch", "numpy", "transformers"],
     "deepspeed": ["torch", "numpy", "deepspeed", "ninja", "setuptools"],
+    "nccl": ["nvidia-nccl-cu13"],
 }
+
+
+def has_gpu():
+    try:
+        return "GPU " in subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+    except OSError:
+        return False
 
 
 def install_peers(folder, wanted):
     """A virtual environment for each, in a folder of its own."""
     for name, packages in PACKAGES.items():
         if wanted and name not in wanted and not (name == "torch" and "gloo" in wanted):
+            continue
+        if name == "nccl" and not wanted and not has_gpu():
+            print("without nccl: no GPU here; --peers nccl fetches it all the same", file=sys.stderr)
             continue
         environment = Path(folder) / name
         print(f"installing {', '.join(packages)} in {environment}", file=sys.stderr)

@@ -6,6 +6,7 @@
 
 #include "perf/bench_memory.h"
 #include "perf/measure.h"
+#include "perf/nccl_library.h"
 #include "perf/options.h"
 #include "perf/output.h"
 #include "perf/ranks.h"
@@ -29,26 +30,40 @@ std::string footer(const std::string& name) {
       name);
 }
 
-void measure_all(Communicator& communicator, const Collective& collective, const PerfOptions& options,
-                 PerfOutput* output) {
+void measure_all(Communicator& communicator, const std::vector<Callee>& callees, const Collective& collective,
+                 const PerfOptions& options, PerfOutput* output) {
   for (const std::uint64_t bytes : sizes_of(options))
     for (const DataType type : options.types)
       for (const ReduceOp op : options.ops) {
         const Case out_of_place{bytes, type, op, false}, in_place{bytes, type, op, true};
-        const auto outside = measure(communicator, collective, out_of_place, options);
+        const auto outside = measure(communicator, callees, collective, out_of_place, options);
         const auto inside =
-            options.in_place ? measure(communicator, collective, in_place, options) : std::nullopt;
+            options.in_place ? measure(communicator, callees, collective, in_place, options) : std::nullopt;
         if (output != nullptr) output->add(out_of_place, outside, inside);
       }
 }
 
-void run_rank(Communicator& communicator, const Collective& collective, const PerfOptions& options) {
+// `nccl`: what Rondo is compared with; null: nothing.
+void run_rank(Communicator& communicator, const Collective& collective, const PerfOptions& options,
+              const NcclLibrary* nccl) {
   if (options.root >= communicator.size())
     fail(ErrorKind::invalid_argument, "-r {}: expected a rank from 0 to {}", options.root,
          communicator.size() - 1);
+  std::vector<Callee> callees{{"Rondo", rondo_functions, communicator.get()}};
+  const auto shared = options.on_device ? take_devices(communicator) : std::nullopt;
+  std::optional<Against> against;
+  std::optional<NcclCommunicator> nccl_communicator;
+  if (nccl != nullptr) {
+    against = Against{nccl->path(), nccl->version(), ""};
+    if (shared)
+      against->left_out =
+          fmt::format("ranks {} and {} share a GPU, which NCCL refuses", shared->first, shared->second);
+    else
+      callees.push_back(nccl_communicator.emplace(*nccl, communicator).callee());
+  }
   std::optional<PerfOutput> output;
-  if (communicator.rank() == 0) output.emplace(collective, options, communicator.size());
-  measure_all(communicator, collective, options, output ? &*output : nullptr);
+  if (communicator.rank() == 0) output.emplace(collective, options, communicator.size(), against);
+  measure_all(communicator, callees, collective, options, output ? &*output : nullptr);
   communicator.finalize();
   if (!output) return;
   output->finish();
@@ -82,13 +97,20 @@ int perf_main(int argc, char** argv, const Collective& collective) {
   try {
     app.parse(argc, argv);
     sizes_of(options);
+    if (!options.against.empty() && !options.on_device)
+      fail(ErrorKind::invalid_argument, "--against {}: expected --memory device: NCCL takes no other memory",
+           options.against);
+    std::optional<NcclLibrary> nccl;
+    if (!options.against.empty()) nccl.emplace(options.against, collective.function);
     if (options.on_device) {
       if (const std::string reason = why_no_device_memory(); !reason.empty()) {
         fmt::print(stderr, "{}: skipped: --memory device: {}\n", name, reason);
         return exit_skipped;
       }
     }
-    const auto body = [&](Communicator& communicator) { run_rank(communicator, collective, options); };
+    const auto body = [&](Communicator& communicator) {
+      run_rank(communicator, collective, options, nccl ? &*nccl : nullptr);
+    };
     return run_world(name.c_str(), world_of(options), body);
   } catch (const CLI::Success& wish) {
     return app.exit(wish);

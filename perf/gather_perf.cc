@@ -20,11 +20,11 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoGather(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+  return a.functions.gather(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"gather", false, true, sizes, expected, call, parts_bus_factor});
+  return perf_main(argc, argv, {"gather", "Gather", false, true, sizes, expected, call, parts_bus_factor});
 }

@@ -109,6 +109,11 @@ void add_perf_options(CLI::App& app, PerfOptions& options, const Collective& col
          "--memory", [&options](const std::string& text) { take_memory(options, text); },
          std::string("Where buffers come from: ") + memory_kinds)
       ->type_name("KIND");
+  app.add_option("--against", options.against,
+                 "Measure NCCL beside Rondo, on the same buffers, its calls and Rondo's in turn (--memory "
+                 "device): nccl, which\n"
+                 "is libnccl.so.2 where the loader finds it, or a path")
+      ->type_name("NCCL");
   app.add_flag("!--out-of-place-only", options.in_place, "Leave out the measurement in place");
   app.add_option("--algo", options.algorithm, "auto, ring, direct, one-shot, doubling or tree")
       ->check(CLI::IsMember({"auto", "ring", "direct", "one-shot", "doubling", "tree"}))

@@ -30,6 +30,7 @@ struct PerfOptions {
   bool blocking = true, clean = false, in_place = true;
   BufferKind memory = BufferKind::malloc;
   bool on_device = false;  // the buffers lie in a device's memory instead
+  std::string against;     // "nccl", the path of an NCCL, or nothing
   std::string algorithm = "auto";
   std::string json;  // a file, "-", or nothing
   double timeout = -1;

@@ -16,18 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double micro = 1e6;
 
-// Four digits that count, as nccl-tests prints times.
-std::string number_text(double value) {
-  if (value < 10) return fmt::format("{:.3f}", value);
-  if (value < 100) return fmt::format("{:.2f}", value);
-  return value < 1000 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
-}
-
-std::string wrong_text(const std::optional<std::uint64_t>& wrong) {
-  const std::string text = fmt::format("{:>6}", wrong ? std::to_string(*wrong) : "N/A");
-  return wrong && *wrong > 0 ? paint(text, Style::red, colour_on(stdout)) : text;
-}
-
 std::string red_or_green(const std::string& text, bool good) {
   return paint(text, good ? Style::green : Style::red, colour_on(stdout));
 }
@@ -44,75 +32,51 @@ void write_json(const std::string& path, const Json& json) {
   if (!file) fail(ErrorKind::system, "cannot write {}", path);
 }
 
+Json times_json(const Times& times) {
+  return {{"time_us", times.median * micro}, {"p50_us", times.median * micro},
+          {"p99_us", times.p99 * micro},     {"min_us", times.least * micro},
+          {"mean_us", times.mean * micro},   {"first_us", times.first * micro}};
+}
+
 }  // namespace
 
-PerfOutput::PerfOutput(const Collective& collective, const PerfOptions& options, int ranks)
-    : collective_(collective), options_(options), ranks_(ranks) {
-  if (options.text()) print_head();
+PerfOutput::PerfOutput(const Collective& collective, const PerfOptions& options, int ranks,
+                       std::optional<Against> against)
+    : collective_(collective),
+      options_(options),
+      ranks_(ranks),
+      against_(std::move(against)),
+      table_(collective_, options_, ranks_, against_) {
+  if (options.text()) table_.print_head();
 }
 
-void PerfOutput::print_head() const {
-  fmt::print("# rondo {}.{}.{} {}_perf: {} ranks, {} memory, {} inputs, algorithm {}\n", RONDO_MAJOR,
-             RONDO_MINOR, RONDO_PATCH, collective_.name, ranks_, options_.memory_name(),
-             options_.clean ? "clean" : "rewritten", options_.algorithm);
-  fmt::print("# time: the slowest rank's, median; sent: payload bytes of the rank that sends most\n#\n");
-  const std::string side =
-      fmt::format("{:>9} {:>7} {:>7} {:>6} {:>9}", "time", "algbw", "busbw", "#wrong", "p99");
-  const std::string unit =
-      fmt::format("{:>9} {:>7} {:>7} {:>6} {:>9}", "(us)", "(GB/s)", "(GB/s)", "", "(us)");
-  fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5} {:^45} {:>23}\n", "", "", "", "", "", "out-of-place",
-             "in-place");
-  fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5}  {}  {}  {:>12}\n", "size", "count", "type", "redop", "root",
-             side, side, "sent");
-  fmt::print("# {:>11} {:>13} {:>8} {:>6} {:>5}  {}  {}  {:>12}\n", "(B)", "(elements)", "", "", "", unit,
-             unit, "(B)");
-}
-
-Bandwidth PerfOutput::bandwidth_of(const Case& which, const Measured& side) const {
-  return bandwidth(bytes_of(collective_, which, ranks_, options_.root), side.times.median,
-                   collective_.bus_factor(ranks_));
-}
-
-std::string PerfOutput::side_text(const Case& which, const std::optional<Measured>& side) const {
-  if (!side) return fmt::format("{:>9} {:>7} {:>7} {:>6} {:>9}", "N/A", "N/A", "N/A", "N/A", "N/A");
-  const Bandwidth width = bandwidth_of(which, *side);
-  return fmt::format("{:>9} {:>7.2f} {:>7.2f} {} {:>9}", number_text(side->times.median * micro),
-                     width.algorithm, width.bus, wrong_text(side->wrong),
-                     number_text(side->times.p99 * micro));
-}
-
-void PerfOutput::print_row(const Case& which, const std::optional<Measured>& out_of_place,
-                           const std::optional<Measured>& in_place) const {
-  fmt::print("  {:>11} {:>13} {:>8} {:>6} {:>5}  {}  {}  {:>12.0f}\n",
-             bytes_of(collective_, which, ranks_, options_.root),
-             count_of(collective_, which, ranks_, options_.root), perf_name_of(which.type),
-             collective_.reduces ? perf_name_of(which.op) : "none", collective_.rooted ? options_.root : -1,
-             side_text(which, out_of_place), side_text(which, in_place),
-             out_of_place ? out_of_place->sent : 0);
-  std::fflush(stdout);
+Json PerfOutput::callee_json(const Case& which, const CalleeMeasured& side) const {
+  const Bandwidth width = table_.bandwidth_of(which, side);
+  Json json = times_json(side.times);
+  json["algbw"] = width.algorithm;
+  json["busbw"] = width.bus;
+  json["wrong"] = side.wrong ? Json(*side.wrong) : Json(nullptr);
+  return json;
 }
 
 Json PerfOutput::side_json(const Case& which, const std::optional<Measured>& side) {
   if (!side) return nullptr;
-  const Bandwidth width = bandwidth_of(which, *side);
-  bus_.push_back(width.bus);
+  bus_.push_back(table_.bandwidth_of(which, *side).bus);
   wrong_ += side->wrong.value_or(0);
-  return {{"time_us", side->times.median * micro},
-          {"p50_us", side->times.median * micro},
-          {"p99_us", side->times.p99 * micro},
-          {"min_us", side->times.least * micro},
-          {"mean_us", side->times.mean * micro},
-          {"first_us", side->times.first * micro},
-          {"iterations", side->iterations},
-          {"algbw", width.algorithm},
-          {"busbw", width.bus},
-          {"wrong", side->wrong ? Json(*side->wrong) : Json(nullptr)},
-          {"sent_bytes", side->sent}};
+  Json json = callee_json(which, *side);
+  json["iterations"] = side->iterations;
+  json["sent_bytes"] = side->sent;
+  if (side->other) {
+    wrong_of_other_ += side->other->wrong.value_or(0);
+    json["nccl"] = callee_json(which, *side->other);
+    json["ratio"] = side->other->ratio;
+  }
+  return json;
 }
 
 void PerfOutput::add(const Case& which, const std::optional<Measured>& out_of_place,
                      const std::optional<Measured>& in_place) {
-  if (options_.text()) print_row(which, out_of_place, in_place);
+  if (options_.text()) table_.print_row(which, out_of_place, in_place);
   rows_.push_back({{"bytes", bytes_of(collective_, which, ranks_, options_.root)},
                    {"count", count_of(collective_, which, ranks_, options_.root)},
                    {"type", perf_name_of(which.type)},
@@ -128,19 +92,26 @@ void PerfOutput::finish() {
   if (options_.text()) {
     const std::string verdict = options_.checks == 0 ? "not checked" : wrong_ == 0 ? "OK" : "FAILED";
     fmt::print("# Out of bounds values : {} {}\n", wrong_, red_or_green(verdict, verdict == "OK"));
+    if (wrong_of_other_ > 0) fmt::print("# NCCL's               : {} out of bounds\n", wrong_of_other_);
     fmt::print("# Avg bus bandwidth    : {:.4f}\n", mean);
   }
   if (options_.json.empty()) return;
-  write_json(options_.json, {{"program", fmt::format("{}_perf", collective_.name)},
-                             {"version", fmt::format("{}.{}.{}", RONDO_MAJOR, RONDO_MINOR, RONDO_PATCH)},
-                             {"ranks", ranks_},
-                             {"memory", options_.memory_name()},
-                             {"inputs", options_.clean ? "clean" : "dirty"},
-                             {"algorithm", options_.algorithm},
-                             {"calls_in_an_iteration", options_.calls},
-                             {"wrong", wrong_},
-                             {"average_busbw", mean},
-                             {"results", rows_}});
+  Json report{{"program", fmt::format("{}_perf", collective_.name)},
+              {"version", fmt::format("{}.{}.{}", RONDO_MAJOR, RONDO_MINOR, RONDO_PATCH)},
+              {"ranks", ranks_},
+              {"memory", options_.memory_name()},
+              {"inputs", options_.clean ? "clean" : "dirty"},
+              {"algorithm", options_.algorithm},
+              {"calls_in_an_iteration", options_.calls},
+              {"wrong", wrong_},
+              {"average_busbw", mean}};
+  if (against_)
+    report["against"] = {{"library", against_->library},
+                         {"version", against_->version},
+                         {"left_out", against_->left_out.empty() ? Json(nullptr) : Json(against_->left_out)},
+                         {"wrong", wrong_of_other_}};
+  report["results"] = rows_;
+  write_json(options_.json, report);
 }
 
 }  // namespace rondo

@@ -5,14 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "perf/bandwidth.h"
 #include "perf/measure.h"
+#include "perf/table.h"
 
 namespace rondo {
 
 class PerfOutput {
  public:
-  PerfOutput(const Collective& collective, const PerfOptions& options, int ranks);
+  PerfOutput(const Collective& collective, const PerfOptions& options, int ranks,
+             std::optional<Against> against);
+  PerfOutput(const PerfOutput&) = delete;
+  PerfOutput& operator=(const PerfOutput&) = delete;
 
   void add(const Case& which, const std::optional<Measured>& out_of_place,
            const std::optional<Measured>& in_place);
@@ -21,17 +24,15 @@ class PerfOutput {
   std::uint64_t wrong() const { return wrong_; }
 
  private:
-  void print_head() const;
-  void print_row(const Case& which, const std::optional<Measured>& out_of_place,
-                 const std::optional<Measured>& in_place) const;
-  std::string side_text(const Case& which, const std::optional<Measured>& side) const;
   nlohmann::ordered_json side_json(const Case& which, const std::optional<Measured>& side);
-  Bandwidth bandwidth_of(const Case& which, const Measured& side) const;
+  nlohmann::ordered_json callee_json(const Case& which, const CalleeMeasured& side) const;
 
   const Collective& collective_;
   const PerfOptions& options_;
   int ranks_;
-  std::uint64_t wrong_ = 0;
+  std::optional<Against> against_;
+  PerfTable table_;
+  std::uint64_t wrong_ = 0, wrong_of_other_ = 0;
   std::vector<double> bus_;  // of all measurements
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };

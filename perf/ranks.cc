@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "src/error.h"
 #include "src/settings.h"
@@ -16,7 +18,11 @@
 namespace rondo {
 namespace {
 
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
 constexpr int default_ranks = 2;
+constexpr std::chrono::seconds patience{5};
 constexpr int exit_failed = 1, exit_after_others = 3;
 
 // A failure that another rank has caused, and which that rank tells of.
@@ -68,10 +74,24 @@ int run_rank(const char* program, const WorldBody& body, Make make) {
   ::_exit(status);
 }
 
-// Waits for all: when one dies, the others' calls fail by themselves.
+// Waits for all. When one dies, the others' calls of Rondo fail by themselves; those of a library that it is
+// compared with may not, and ranks that are left over in the end die with this process.
 int wait_for_all(const char* program) {
   int result = 0, status = 0;
-  while (::wait(&status) > 0) {
+  Clock::time_point end{};
+  while (true) {
+    const pid_t pid = ::waitpid(-1, &status, result == 0 ? 0 : WNOHANG);
+    if (pid < 0) break;
+    if (pid == 0) {
+      if (Clock::now() > end) {
+        fmt::print(stderr, "{}: some ranks had not ended {} s after the first that failed\n", program,
+                   patience.count());
+        break;
+      }
+      std::this_thread::sleep_for(10ms);
+      continue;
+    }
+    if (result == 0) end = Clock::now() + patience;
     if (WIFSIGNALED(status)) {
       fmt::print(stderr, "{}: a rank was ended by signal {} ({})\n", program, WTERMSIG(status),
                  ::strsignal(WTERMSIG(status)));

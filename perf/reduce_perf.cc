@@ -16,11 +16,11 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoReduce(a.send, a.receive, a.count, a.type, a.op, a.root, a.comm, a.stream);
+  return a.functions.reduce(a.send, a.receive, a.count, a.type, a.op, a.root, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"reduce", true, true, sizes, expected, call, whole_bus_factor});
+  return perf_main(argc, argv, {"reduce", "Reduce", true, true, sizes, expected, call, whole_bus_factor});
 }

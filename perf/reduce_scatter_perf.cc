@@ -16,11 +16,12 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoReduceScatter(a.send, a.receive, a.count, a.type, a.op, a.comm, a.stream);
+  return a.functions.reduce_scatter(a.send, a.receive, a.count, a.type, a.op, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"reduce_scatter", true, false, sizes, expected, call, parts_bus_factor});
+  return perf_main(argc, argv,
+                   {"reduce_scatter", "ReduceScatter", true, false, sizes, expected, call, parts_bus_factor});
 }

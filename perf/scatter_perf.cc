@@ -17,11 +17,11 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  return rondoScatter(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+  return a.functions.scatter(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"scatter", false, true, sizes, expected, call, parts_bus_factor});
+  return perf_main(argc, argv, {"scatter", "Scatter", false, true, sizes, expected, call, parts_bus_factor});
 }

@@ -16,17 +16,17 @@ std::vector<Expected> expected(const Seating& place) {
 }
 
 rondoResult_t call(const CallArguments& a) {
-  rondoResult_t result = rondoGroupStart();
+  rondoResult_t result = a.functions.group_start();
   if (result != rondoSuccess) return result;
-  result = rondoSend(a.send, a.count, a.type, (a.rank + 1) % a.ranks, a.comm, a.stream);
+  result = a.functions.send(a.send, a.count, a.type, (a.rank + 1) % a.ranks, a.comm, a.stream);
   if (result == rondoSuccess)
-    result = rondoRecv(a.receive, a.count, a.type, previous(a.rank, a.ranks), a.comm, a.stream);
-  const rondoResult_t end = rondoGroupEnd();
+    result = a.functions.recv(a.receive, a.count, a.type, previous(a.rank, a.ranks), a.comm, a.stream);
+  const rondoResult_t end = a.functions.group_end();
   return result != rondoSuccess ? result : end;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return perf_main(argc, argv, {"sendrecv", false, false, sizes, expected, call, whole_bus_factor});
+  return perf_main(argc, argv, {"sendrecv", "Send", false, false, sizes, expected, call, whole_bus_factor});
 }

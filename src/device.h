@@ -33,12 +33,21 @@ struct DeviceAllocation {
   bool contains(const std::byte* data) const { return data >= base && data < base + bytes; }
 };
 
+using DeviceIdentity = std::array<std::byte, 16>;
+
 // Names an allocation to other processes of this host.
 using DeviceMemoryHandle = std::array<std::byte, 64>;
 
 class Device {
  public:
   virtual ~Device() = default;
+
+  // ---- which one, where there are several, such as GPUs ----
+  virtual int count() const = 0;
+  // From now on the calling thread's current device is that one, from 0 to count() - 1.
+  virtual void choose(int which) = 0;
+  // The calling thread's current device by its own name, which is the same in all processes.
+  virtual DeviceIdentity identity() const = 0;
 
   // ---- memory ----
   // Nothing: the pointer is to host memory, or to none.
@@ -77,6 +86,8 @@ class Device {
   // Whether jobs on the stream may name this process's memory there. False where the device starts no
   // kernels. The first time in a context it loads them, and may wait for all streams there.
   virtual bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const = 0;
+  // The same of memory that may be another device's, to which access is turned on. May wait as check() may.
+  virtual bool reaches(DeviceStream stream, const DeviceAllocation& allocation) = 0;
   // Does the job (kernels/device/job.h), which is read when the stream comes to it. `job`, and what it points
   // to, are addresses as kernels have them. `blocks`: at most device::most_job_blocks.
   virtual void do_job(DeviceStream stream, const device::Job* job, int blocks) = 0;

@@ -98,8 +98,8 @@ std::shared_ptr<const OpenAllocation> PeerAllocations::open(int owner, const Dev
 void PeerAllocations::need_reach(const DeviceReference& reference) {
   if (reaches(reference)) return;
   const auto allocation = device_.allocation_of(reinterpret_cast<const void*>(reference.address));
-  if (!allocation || !device_.has_jobs(stream_, *allocation))
-    fail(ErrorKind::device, "another device's memory in the same process");
+  if (!allocation || !device_.reaches(stream_, *allocation))
+    fail(ErrorKind::device, "another device's memory in the same process, to which this one has no access");
   if (reached_.size() >= most_open) reached_.clear();
   reached_.insert(reference.number);
 }

@@ -194,6 +194,83 @@ TEST_P(DeviceWindows, GroupsInOneAllocationGoTogether) {
   });
 }
 
+// A process with a communicator's ranks on several devices, as ncclCommInitAll makes them.
+class RanksInOneProcess {
+ public:
+  explicit RanksInOneProcess(DeviceKind kind) : device_(make_device(kind)) {
+    use_device(device_.get());
+    size_ = std::min(device_->count(), 3);
+    comms_.resize(static_cast<std::size_t>(size_));
+    expect_well(rondoCommInitAll(comms_.data(), size_, nullptr));
+    for (int rank = 0; rank < size_; ++rank) {
+      device_->choose(rank);
+      streams_.push_back(device_->make_stream());
+      data_.push_back(std::make_unique<DeviceBuffer>(*device_, streams_.back(), f32, count));
+    }
+  }
+  ~RanksInOneProcess() {
+    for (int rank = 0; rank < size_; ++rank) {
+      device_->choose(rank);
+      expect_well(rondoCommDestroy(comms_[static_cast<std::size_t>(rank)]));
+    }
+    data_.clear();
+    use_device(nullptr);
+  }
+
+  int size() const { return size_; }
+  rondoComm_t comm(int rank) const { return comms_[static_cast<std::size_t>(rank)]; }
+
+  void reduce() {
+    for (int rank = 0; rank < size_; ++rank) data(rank).fill(numbers_of(rank));
+    expect_well(rondoGroupStart());
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto on = static_cast<rondoStream_t>(streams_[static_cast<std::size_t>(rank)]);
+      expect_well(rondoAllReduce(data(rank).data(), data(rank).data(), count, rondoFloat32, rondoMax,
+                                 comm(rank), on));
+    }
+    expect_well(rondoGroupEnd());
+    for (int rank = 0; rank < size_; ++rank)
+      data(rank).expect([&](std::size_t i) {
+        double most = 0;
+        for (int other = 0; other < size_; ++other) most = std::max(most, number(other, i));
+        return static_cast<float>(most);
+      });
+  }
+
+ private:
+  static constexpr std::size_t count = 20'011;
+
+  DeviceBuffer& data(int rank) { return *data_[static_cast<std::size_t>(rank)]; }
+
+  std::unique_ptr<Device> device_;
+  int size_ = 0;
+  std::vector<rondoComm_t> comms_;
+  std::vector<DeviceStream> streams_;
+  std::vector<std::unique_ptr<DeviceBuffer>> data_;
+};
+
+TEST_P(DeviceWindows, RanksOfOneProcessReachOneAnothersDevices) {
+  run_processes(1, [&](int) {
+    RanksInOneProcess ranks(GetParam());
+    for (int call = 0; call < 3; ++call) ranks.reduce();
+    for (int rank = 0; rank < ranks.size(); ++rank)
+      EXPECT_EQ(row_of(ranks.comm(rank), "all-reduce", "device").calls, 3u);
+  });
+}
+
+// RONDO_TEST_NO_PEER_ACCESS is for the stand-in's driver.
+TEST_P(DeviceWindows, DevicesWithoutAccessToOneAnotherGoByTheHost) {
+  if (GetParam() != DeviceKind::cuda) GTEST_SKIP() << "the stand-in is one device";
+  ::setenv("RONDO_TEST_NO_PEER_ACCESS", "1", 1);
+  run_processes(1, [&](int) {
+    RanksInOneProcess ranks(GetParam());
+    for (int call = 0; call < 2; ++call) ranks.reduce();
+    if (std::getenv("STAND_IN_DRIVER") == nullptr) return;
+    EXPECT_EQ(row_of(ranks.comm(0), "all-reduce", "device, host staging").calls, 2u);
+  });
+  ::unsetenv("RONDO_TEST_NO_PEER_ACCESS");
+}
+
 TEST_P(DeviceWindows, PiecesInSeveralAllocationsGoByTheHost) {
   run(2, [](DeviceRank& one) {
     DeviceBuffer first(one, f32, 500), second(one, f32, 700);

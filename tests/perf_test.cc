@@ -214,6 +214,119 @@ TEST(PerfProgram, MeasuresDeviceMemory) {
   }
 }
 
+// Rondo's own library of NCCL's functions in the place of NCCL: two libraries in each process, over the
+// tests' own driver with its four GPUs.
+std::string against_nccl(const std::string& collective, const std::string& arguments) {
+  return "LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" \"$PERF_FOLDER/" + collective +
+         "_perf\" --memory device --against \"$NCCL_LIBRARY\" -n 3 -w 1 " + arguments;
+}
+bool has_nccl() {
+  return std::getenv("NCCL_LIBRARY") != nullptr && std::getenv("STAND_IN_DRIVER") != nullptr;
+}
+
+void expect_compared(const json& side, const std::string& what) {
+  expect_side(side, what);
+  EXPECT_EQ(side["nccl"]["wrong"], 0) << what;
+  EXPECT_GT(side["nccl"]["time_us"], 0.0) << what;
+  EXPECT_GT(side["nccl"]["first_us"], 0.0) << what;
+  EXPECT_GT(side["ratio"], 0.0) << what;
+}
+
+TEST(PerfProgram, ComparesEveryCollectiveWithNccl) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  for (const std::string collective : collectives) {
+    const Outcome outcome = run_command(against_nccl(collective, "--ranks 3 -b 12 -e 120000 -f 100 -J -"));
+    ASSERT_EQ(outcome.status, 0) << collective << outcome.err;
+    const json report = json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(report["against"]["left_out"].is_null());
+    EXPECT_EQ(report["against"]["wrong"], 0);
+    EXPECT_NE(report["against"]["library"].get<std::string>().find("librondo-nccl"), std::string::npos);
+    for (const json& row : report["results"]) {
+      expect_compared(row["out_of_place"], collective);
+      if (!row["in_place"].is_null()) expect_compared(row["in_place"], collective + " in place");
+    }
+  }
+}
+
+TEST(PerfProgram, ComparesTypesOperatorsAndOneRankWithNccl) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  for (const char* arguments :
+       {"--ranks 2 -b 10001 -d half -o all -J -", "--ranks 1 -b 4096 -m 3 --clean -J -"}) {
+    const Outcome outcome = run_command(against_nccl("all_reduce", arguments));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json report = json::parse(outcome.out, nullptr, false);
+    for (const json& row : report["results"]) expect_compared(row["out_of_place"], row["redop"]);
+  }
+}
+
+// What Rondo sends is its own: calls of NCCL's do not count.
+TEST(PerfProgram, ComparedRondoSendsWhatItSendsAlone) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  const Outcome outcome = run_command(against_nccl("all_reduce", "--ranks 3 -b 12000 -J -"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json report = json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(report["results"][0]["out_of_place"]["sent_bytes"], 16000);
+}
+
+TEST(PerfProgram, PrintsTheColumnsOfBoth) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  const Outcome outcome = run_command(against_nccl("all_gather", "--ranks 2 -b 1K"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* part :
+       {"# against NCCL 2.", "Rondo", "NCCL", "ratio", "place", "out-of-place", "in-place"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << outcome.out;
+  EXPECT_EQ(outcome.out.find("left out"), std::string::npos);
+}
+
+TEST(PerfProgram, NcclIsLeftOutWhereRanksShareAGpu) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  const Outcome outcome =
+      run_command("CUDA_VISIBLE_DEVICES=0 " + against_nccl("all_reduce", "--ranks 2 -b 1K -J -"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json report = json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(report["against"]["left_out"], "ranks 0 and 1 share a GPU, which NCCL refuses");
+  expect_side(report["results"][0]["out_of_place"], "alone");
+  EXPECT_FALSE(report["results"][0]["out_of_place"].contains("nccl"));
+  const Outcome text = run_command("CUDA_VISIBLE_DEVICES=0 " + against_nccl("all_reduce", "--ranks 2 -b 1K"));
+  EXPECT_NE(text.out.find("left out: ranks 0 and 1 share a GPU"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("p99"), std::string::npos) << text.out;
+}
+
+TEST(PerfProgram, RefusesWhatIsNoNcclInOneLine) {
+  const TemporaryFolder folder;
+  std::vector<std::pair<std::string, std::string>> refused{
+      {"--against nccl", "expected --memory device"},
+      {"--memory device --against /nowhere/libnccl.so.2", "it cannot be loaded: /nowhere/libnccl.so.2"},
+      {"--memory device --against libm.so.6", "it has no ncclGetVersion"}};
+  if (std::getenv("OLD_NCCL") != nullptr) {
+    refused.emplace_back("--memory device --against \"$OLD_NCCL\"",
+                         "it is NCCL 2.3.4: expected 2.13.0 or newer");
+    refused.emplace_back("--memory device --against \"$FAULTY_NCCL\"",
+                         "it has no ncclAlltoAll, and says that it is NCCL 2.27.3");
+  }
+  for (const auto& [arguments, message] : refused) {
+    const Outcome outcome = run_perf("alltoall", arguments + " -b 1K -n 2");
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_NE(outcome.err.find("alltoall_perf: --against "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
+}
+
+// NCCL has no deadlines: ranks that wait in it for one that has failed are ended.
+TEST(PerfProgram, ARankThatNcclRefusesEndsAll) {
+  if (std::getenv("FAULTY_NCCL") == nullptr || std::getenv("STAND_IN_DRIVER") == nullptr)
+    GTEST_SKIP() << "built without CUDA's header, or without a C compiler";
+  const Outcome outcome = run_command(
+      "LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" \"$PERF_FOLDER/all_reduce_perf\" --memory device"
+      " --against \"$FAULTY_NCCL\" --ranks 3 -b 1K -n 2");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("rank 0: NCCL: out of order: as the test wants it"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("some ranks had not ended"), std::string::npos) << outcome.err;
+}
+
 TEST(PerfProgram, IsARankOfALauncher) {
   const Outcome outcome = run_command(
       "\"$RONDO_PROGRAM\" run -n 3 --no-tags -- \"$PERF_FOLDER/all_reduce_perf\" -b 1K -n 2 -J -");
@@ -244,6 +357,46 @@ TEST(PerfProgram, CompareRunsRondoBesideTheMemoryLimit) {
   const json times = json::parse(test::content_of(folder / "times.json"), nullptr, false);
   EXPECT_TRUE(times["failed"].empty()) << times["failed"];
   EXPECT_GE(times["results"].size(), 12u);
+}
+
+// Both with a GPU for each rank, and Rondo alone where ranks share one.
+TEST(PerfProgram, CompareRunsRondoBesideNccl) {
+  if (!has_nccl()) GTEST_SKIP() << "built without CUDA's header, or without nccl.h";
+  const TemporaryFolder folder;
+  const Outcome outcome = run_command(
+      "LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" python3 \"$PERF_COMPARE\" --build \"$PERF_FOLDER/..\" --memory "
+      "device"
+      " --nccl-library \"$NCCL_LIBRARY\" --ranks 2,5 --sizes 64,4K --collectives all_reduce --rounds 1 "
+      "--plot " +
+      (folder / "plot").string() + " --json " + (folder / "times.json").string());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("Rondo, GPU memory  NCCL  peer / device"), std::string::npos) << outcome.out;
+  EXPECT_NE(test::content_of(folder / "plot-2.svg").find(">NCCL<"), std::string::npos);
+  const json times = json::parse(test::content_of(folder / "times.json"), nullptr, false);
+  EXPECT_EQ(times["memory"], "device");
+  EXPECT_EQ(times["results"].size(), 6u);
+  ASSERT_EQ(times["failed"].size(), 1u);
+  EXPECT_EQ(times["failed"][0]["reason"], "ranks 0 and 4 share a GPU, which NCCL refuses");
+}
+
+TEST(PerfProgram, CompareTellsWhyThereIsNoNccl) {
+  const std::string compare =
+      "python3 \"$PERF_COMPARE\" --build \"$PERF_FOLDER/..\" --plot \"\" --sizes 64 --rounds 1"
+      " --collectives all_reduce ";
+  const Outcome on_host = run_command(compare + "--peers nccl --ranks 2");
+  EXPECT_EQ(on_host.status, 0) << on_host.err;
+  EXPECT_NE(on_host.err.find("without nccl: it takes no memory but a GPU's"), std::string::npos)
+      << on_host.err;
+  const Outcome without_gpu = run_command(compare + "--memory device");
+  if (without_gpu.status == 0) GTEST_SKIP() << "a GPU is here";
+  EXPECT_NE(without_gpu.err.find("without rondo-device: all_reduce_perf: skipped: --memory device: "),
+            std::string::npos)
+      << without_gpu.err;
+  if (std::getenv("OLD_NCCL") == nullptr || std::getenv("STAND_IN_DRIVER") == nullptr) return;
+  const Outcome old = run_command("LD_LIBRARY_PATH=\"$STAND_IN_DRIVER\" " + compare +
+                                  "--memory device --nccl-library \"$OLD_NCCL\"");
+  EXPECT_EQ(old.status, 0) << old.err;
+  EXPECT_NE(old.err.find("it is NCCL 2.3.4"), std::string::npos) << old.err;
 }
 
 TEST(PerfProgram, CompareRunsBetweenHostsBesideWhatTcpCarries) {

@@ -113,6 +113,10 @@ StandInDevice::~StandInDevice() {
   for (const auto& [bytes, address] : free_addresses_) ::munmap(address, bytes);
 }
 
+void StandInDevice::choose(int which) {
+  if (which != 0) fail(ErrorKind::device, "stand-in: no device {}", which);
+}
+
 std::optional<DeviceAllocation> StandInDevice::allocation_of(const void* pointer) const {
   const auto* const data = static_cast<const std::byte*>(pointer);
   const std::lock_guard lock(mutex_);
@@ -271,6 +275,14 @@ std::byte* StandInDevice::reachable(const std::byte* data, std::size_t bytes) co
   return const_cast<std::byte*>(data);
 }
 
+std::byte* StandInDevice::reachable_in(DeviceContext context, const std::byte* data,
+                                       std::size_t bytes) const {
+  const auto allocation = allocation_of(data);
+  if (allocation && !may_touch(context, allocation->base))
+    fail(ErrorKind::device, "stand-in: another device's memory, without access to it");
+  return reachable(data, bytes);
+}
+
 void StandInDevice::put(DeviceStream stream, std::function<void()> work) {
   need_whole();
   queue_of(stream).put(std::move(work));
@@ -301,15 +313,16 @@ void StandInDevice::do_job(DeviceStream stream, const device::Job* job, int bloc
   if (!is_for_kernels(reinterpret_cast<const std::byte*>(job)))
     fail(ErrorKind::device, "stand-in: a job at an address of the host");
   blocks_of_last_job_ = blocks;
-  put(stream, [this, job, blocks] {
-    do_now(*reinterpret_cast<const device::Job*>(
+  put(stream, [this, job, blocks, context = entered().empty() ? nullptr : entered().back()] {
+    do_now(context,
+           *reinterpret_cast<const device::Job*>(
                reachable(reinterpret_cast<const std::byte*>(job), sizeof *job)),
            blocks);
   });
 }
 
 // What the kernel does, with one thread a block.
-void StandInDevice::do_now(const device::Job& job, int blocks) const {
+void StandInDevice::do_now(DeviceContext context, const device::Job& job, int blocks) const {
   if (job.piece_count == 0) return;
   ++jobs_begun_;
   std::this_thread::sleep_for(job_time_.load());
@@ -325,7 +338,7 @@ void StandInDevice::do_now(const device::Job& job, int blocks) const {
   device::BlockMemory own;
   for (int block = 0; block < blocks; ++block)
     device::JobBlock(here, own, {block, blocks, 0, 1}, [&](std::byte* address, std::size_t bytes) {
-      return reachable(address, bytes);
+      return reachable_in(context, address, bytes);
     }).run();
 }
 

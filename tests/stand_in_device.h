@@ -25,6 +25,9 @@ class StandInDevice : public Device {
   StandInDevice();
   ~StandInDevice() override;
 
+  int count() const override { return 1; }
+  void choose(int which) override;
+  DeviceIdentity identity() const override { return {}; }
   std::optional<DeviceAllocation> allocation_of(const void* pointer) const override;
   std::byte* allocate(std::size_t bytes) override;
   void free(std::byte* memory) override;
@@ -44,6 +47,9 @@ class StandInDevice : public Device {
   std::byte* address_of_pinned(DeviceStream stream, const std::byte* memory) const override;
   void clear(DeviceStream stream, std::byte* memory, std::size_t bytes) override;
   bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const override;
+  bool reaches(DeviceStream stream, const DeviceAllocation& allocation) override {
+    return has_jobs(stream, allocation);
+  }
   void do_job(DeviceStream stream, const device::Job* job, int blocks) override;
   void call_host(DeviceStream stream, std::function<void()> body) override;
   void wait_for_word(DeviceStream stream, const std::uint32_t* word, std::uint32_t value) override;
@@ -92,6 +98,10 @@ class StandInDevice : public Device {
   std::size_t open_count() const;       // memory of other processes that is open
   std::size_t allocated_bytes() const;  // by this process
 
+ protected:
+  // Whether a job that was started in the context may touch the allocation, where some may not touch all.
+  virtual bool may_touch(DeviceContext, const std::byte* /*base*/) const { return true; }
+
  private:
   class Queue;
   // Of another process, where it lies there.
@@ -113,7 +123,8 @@ class StandInDevice : public Device {
   void remove(std::byte* base, bool opened);
   bool is_open_elsewhere(const std::byte* base) const;
   std::byte* reachable(const std::byte* data, std::size_t bytes) const;
-  void do_now(const device::Job& job, int blocks) const;
+  std::byte* reachable_in(DeviceContext context, const std::byte* data, std::size_t bytes) const;
+  void do_now(DeviceContext context, const device::Job& job, int blocks) const;
   Queue& queue_of(DeviceStream stream) const;
   void wait_for_driver() const;
   void need_whole() const;

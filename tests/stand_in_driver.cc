@@ -3,12 +3,15 @@
 // find it by LD_LIBRARY_PATH take it for a driver.
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,19 +29,22 @@ using rondo::DeviceAllocation;
 using rondo::DeviceMemoryHandle;
 using rondo::test::StandInDevice;
 
-constexpr int device_count = 2;
+constexpr int device_count = 4;
 
 bool initialized = false;
 std::atomic<bool> loaded[device_count];  // the kernel's code, by device: lazily, unless it is asked for
 
-// Never destroyed, like a driver. Made after the process was forked.
-StandInDevice& stand_in() {
-  static auto* const device = new StandInDevice;
-  return *device;
+// As many devices as there are, or as CUDA_VISIBLE_DEVICES names.
+int visible_devices() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return device_count;
+  const std::string names = visible;
+  const auto commas = static_cast<int>(std::count(names.begin(), names.end(), ','));
+  return names.empty() ? 0 : std::min(commas + 1, device_count);
 }
 
 CUcontext primary_context(int device) {
-  static CUctx_st contexts[device_count] = {{0}, {1}};
+  static CUctx_st contexts[device_count] = {{0}, {1}, {2}, {3}};
   return &contexts[device];
 }
 
@@ -68,10 +74,12 @@ CUcontext context_of(CUstream stream) {
 
 std::byte* bytes_at(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
-// Of each allocation: the device of the context in which it was made.
+// Of each allocation of this process: the device of the context in which it was made. And which devices have
+// access to which others' allocations.
 struct Owners {
   std::mutex mutex;
   std::map<const std::byte*, int> device_of;
+  std::set<std::pair<int, int>> access;  // from, to
 };
 Owners& owners() {
   static auto* const all = new Owners;
@@ -81,6 +89,22 @@ int owner_of(const DeviceAllocation& allocation) {
   const std::lock_guard lock(owners().mutex);
   const auto found = owners().device_of.find(allocation.base);
   return found == owners().device_of.end() ? 0 : found->second;
+}
+
+class SeveralDevices : public StandInDevice {
+  bool may_touch(rondo::DeviceContext context, const std::byte* base) const override {
+    const int from = static_cast<CUcontext>(context)->device;
+    const std::lock_guard lock(owners().mutex);
+    const auto owner = owners().device_of.find(base);
+    return owner == owners().device_of.end() || owner->second == from ||
+           owners().access.count({from, owner->second}) > 0;
+  }
+};
+
+// Never destroyed, like a driver. Made after the process was forked.
+StandInDevice& stand_in() {
+  static auto* const device = new SeveralDevices;
+  return *device;
 }
 
 template <typename Body>
@@ -128,6 +152,8 @@ bool set_attribute(CUpointer_attribute attribute, const std::optional<DeviceAllo
       return set(0U);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return set(allocation ? owner_of(*allocation) : 0);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return set(allocation ? primary_context(owner_of(*allocation)) : nullptr);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return set(allocation ? reinterpret_cast<CUdeviceptr>(allocation->base) : CUdeviceptr{0});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -180,7 +206,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return driver_call([&] {
-    if (device < 0 || device >= device_count) return CUDA_ERROR_INVALID_DEVICE;
+    if (device < 0 || device >= visible_devices()) return CUDA_ERROR_INVALID_DEVICE;
     *context = primary_context(device);
     return CUDA_SUCCESS;
   });
@@ -206,6 +232,10 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
 }
 CUresult cuMemFree(CUdeviceptr memory) {
   return call_in_context([&] {
+    {
+      const std::lock_guard lock(owners().mutex);
+      owners().device_of.erase(bytes_at(memory));
+    }
     stand_in().free(bytes_at(memory));
     return CUDA_SUCCESS;
   });
@@ -333,6 +363,37 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return call_in_context([&] {
     *device = current()->device;
     return CUDA_SUCCESS;
+  });
+}
+CUresult cuDeviceGetCount(int* count) {
+  return driver_call([&] {
+    *count = visible_devices();
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  return driver_call([&] {
+    *uuid = {};
+    uuid->bytes[0] = static_cast<char>(device);
+    return CUDA_SUCCESS;
+  });
+}
+// RONDO_TEST_NO_PEER_ACCESS: as GPUs that no link connects.
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  return driver_call([&] {
+    *can = device != peer && std::getenv("RONDO_TEST_NO_PEER_ACCESS") == nullptr ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  return call_in_context([&] {
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (peer == nullptr || peer == current() || std::getenv("RONDO_TEST_NO_PEER_ACCESS") != nullptr)
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    const std::lock_guard lock(owners().mutex);
+    return owners().access.emplace(current()->device, peer->device).second
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {

@@ -132,8 +132,11 @@ TEST(TpCommand, RefusesBadUsage) {
 // Where no GPU is, the argument is named, and why it cannot be had, by every rank once.
 TEST(TpCommand, TellsWhyThereIsNoDevice) {
   expect_refused("tp layer --device tpu", 2, "--device");
-  for (const char* command : {"tp layer", "tp train --steps 1"}) {
-    const Outcome outcome = run_program(std::string(command) + " --ranks 2 --device cuda" + small);
+  const std::string sizes = small;
+  const std::string one_length = " --seqs 8 --repeats 1 --batch 1 --hidden 16 --heads 4";
+  for (const std::string& command :
+       {"tp block" + sizes, "tp layer" + sizes, "tp train --steps 1" + sizes, "tp profile" + one_length}) {
+    const Outcome outcome = run_program(command + " --ranks 2 --device cuda");
     if (outcome.status == 0) GTEST_SKIP() << "a GPU is here";
     EXPECT_EQ(outcome.status, 2) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with("rondo: --device cuda: ")) << outcome.err;

@@ -36,6 +36,27 @@ class CudaDevice : public Device {
     return DeviceAllocation{pointer_to(base), bytes, number};
   }
 
+  int count() const override {
+    int count = 0;
+    need(cuda_.init(0), "cuInit");
+    need(cuda_.device_get_count(&count), "cuDeviceGetCount");
+    return count;
+  }
+  void choose(int which) override {
+    need(cuda_.init(0), "cuInit");
+    enter_primary_context(which);
+  }
+  DeviceIdentity identity() const override {
+    CUdevice device = 0;
+    CUuuid uuid;
+    need(cuda_.ctx_get_device(&device), "cuCtxGetDevice");
+    need(cuda_.device_get_uuid(&uuid, device), "cuDeviceGetUuid");
+    DeviceIdentity bytes;
+    static_assert(sizeof uuid == sizeof bytes);
+    std::memcpy(&bytes, &uuid, sizeof bytes);
+    return bytes;
+  }
+
   std::byte* allocate(std::size_t bytes) override {
     need_context();
     CUdeviceptr memory = 0;
@@ -121,15 +142,22 @@ class CudaDevice : public Device {
   // Managed memory moves about, and another GPU's may be out of reach.
   bool has_jobs(DeviceStream stream, const DeviceAllocation& allocation) const override {
     const InContext context(*this, stream);
-    CUdevice device = 0;
-    unsigned managed = 0;
-    int owner = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void* values[] = {&managed, &owner};
-    return cuda_.ctx_get_device(&device) == CUDA_SUCCESS &&
-           cuda_.pointer_get_attributes(std::size(attributes), attributes, values,
-                                        address_of(allocation.base)) == CUDA_SUCCESS &&
-           managed == 0 && owner == device && kernels_.job() != nullptr;
+    const std::optional<Home> home = home_of(allocation);
+    return home && home->owner == home->current && kernels_.job() != nullptr;
+  }
+  // Access is for all memory of the other context's, also what is allocated later, and is never turned off:
+  // others of the process may want it too.
+  bool reaches(DeviceStream stream, const DeviceAllocation& allocation) override {
+    const InContext context(*this, stream);
+    const std::optional<Home> home = home_of(allocation);
+    if (!home || kernels_.job() == nullptr) return false;
+    if (home->owner == home->current) return true;
+    int can = 0;
+    if (home->context == nullptr ||
+        cuda_.device_can_access_peer(&can, home->current, home->owner) != CUDA_SUCCESS || can == 0)
+      return false;
+    const CUresult enabled = cuda_.ctx_enable_peer_access(home->context, 0);
+    return enabled == CUDA_SUCCESS || enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   }
   void do_job(DeviceStream stream, const device::Job* job, int blocks) override {
     const InContext context(*this, stream);
@@ -217,6 +245,25 @@ class CudaDevice : public Device {
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
   };
 
+  // Of an allocation that stays where it is, as the current context sees it.
+  struct Home {
+    CUdevice current, owner;
+    CUcontext context;  // in which it was allocated
+  };
+  std::optional<Home> home_of(const DeviceAllocation& allocation) const {
+    Home home{};
+    unsigned managed = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                        CU_POINTER_ATTRIBUTE_CONTEXT};
+    void* values[] = {&managed, &home.owner, &home.context};
+    if (cuda_.ctx_get_device(&home.current) != CUDA_SUCCESS ||
+        cuda_.pointer_get_attributes(std::size(attributes), attributes, values,
+                                     address_of(allocation.base)) != CUDA_SUCCESS ||
+        managed != 0)
+      return std::nullopt;
+    return home;
+  }
+
   static CUstream cuda_stream(DeviceStream stream) { return static_cast<CUstream>(stream); }
   static bool is_default(DeviceStream stream) {
     return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
@@ -248,8 +295,12 @@ class CudaDevice : public Device {
     CUcontext context = nullptr;
     need(cuda_.init(0), "cuInit");
     need(cuda_.ctx_get_current(&context), "cuCtxGetCurrent");
-    if (context != nullptr) return;
-    need(cuda_.device_primary_ctx_retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    if (context == nullptr) enter_primary_context(0);
+  }
+
+  void enter_primary_context(CUdevice device) const {
+    CUcontext context = nullptr;
+    need(cuda_.device_primary_ctx_retain(&context, device), "cuDevicePrimaryCtxRetain");
     need(cuda_.ctx_set_current(context), "cuCtxSetCurrent");
   }
 

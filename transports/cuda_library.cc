@@ -52,6 +52,10 @@ std::optional<CudaLibrary> CudaLibrary::load() {
   find(cuda.stream_wait_value_32, RONDO_SYMBOL(cuStreamWaitValue32));
   find(cuda.launch_host_func, RONDO_SYMBOL(cuLaunchHostFunc));
   find(cuda.ctx_get_device, RONDO_SYMBOL(cuCtxGetDevice));
+  find(cuda.ctx_enable_peer_access, RONDO_SYMBOL(cuCtxEnablePeerAccess));
+  find(cuda.device_can_access_peer, RONDO_SYMBOL(cuDeviceCanAccessPeer));
+  find(cuda.device_get_count, RONDO_SYMBOL(cuDeviceGetCount));
+  find(cuda.device_get_uuid, RONDO_SYMBOL(cuDeviceGetUuid));
   find(cuda.device_get_attribute, RONDO_SYMBOL(cuDeviceGetAttribute));
   find(cuda.launch_kernel, RONDO_SYMBOL(cuLaunchKernel));
   const auto find_newer = [&](auto& function, const char* name) {

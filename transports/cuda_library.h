@@ -43,6 +43,10 @@ struct CudaLibrary {
   decltype(&::cuStreamWaitValue32) stream_wait_value_32;
   decltype(&::cuLaunchHostFunc) launch_host_func;
   decltype(&::cuCtxGetDevice) ctx_get_device;
+  decltype(&::cuCtxEnablePeerAccess) ctx_enable_peer_access;
+  decltype(&::cuDeviceCanAccessPeer) device_can_access_peer;
+  decltype(&::cuDeviceGetCount) device_get_count;
+  decltype(&::cuDeviceGetUuid) device_get_uuid;
   decltype(&::cuDeviceGetAttribute) device_get_attribute;
   decltype(&::cuLaunchKernel) launch_kernel;
   // For kernels, since CUDA 12: null before.
