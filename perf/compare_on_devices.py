@@ -6,6 +6,8 @@ from pathlib import Path
 
 from compare_programs import NotThere, Program, Rondo
 
+PROBE_SECONDS = 60  # NCCL has no deadlines
+
 
 def last_line(text):
     return (text.strip().splitlines() or ["no message"])[-1][:300]
@@ -21,17 +23,27 @@ class RondoOnDevices(Rondo):
         self.probe([])
 
     def probe(self, more):
-        command = [self.folder / "all_reduce_perf", "--memory", "device", "--ranks", 1, "-b", 64, "-n", 1, *more]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise NotThere(last_line(done.stderr))
+        why_not = self.why_not("all_reduce", 1, more)
+        if why_not:
+            raise NotThere(why_not)
+
+    def why_not(self, collective, ranks, more):
+        command = [self.folder / f"{collective}_perf", "--memory", "device", "--ranks", ranks, "-b", 64, "-n", 1, *more]
+        try:
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"no end in {PROBE_SECONDS} s"
+        return last_line(done.stderr) if done.returncode != 0 else None
 
     def rank_command(self, work):
-        return super().rank_command(work) + (["--against", self.nccl.library] if self.nccl else [])
+        words = super().rank_command(work)
+        if self.nccl and not self.nccl.why_not(work):
+            words += ["--against", self.nccl.library]
+        return words
 
     def times(self, output):
         report = json.loads(output)
-        if self.nccl:
+        if "against" in report:
             self.nccl.take(report)
         return {row["bytes"]: row["out_of_place"]["time_us"] for row in report["results"]}
 
@@ -43,8 +55,16 @@ class Nccl(Program):
 
     def __init__(self, rondo, library):
         self.library, self.report = library, None
+        self.rondo, self.reasons = rondo, {}
         rondo.probe(["--against", library])
         rondo.nccl = self
+
+    def why_not(self, work):
+        """None where NCCL does this collective with so many ranks. What it fails at is not to cost Rondo its times."""
+        key = work.collective, work.ranks
+        if key not in self.reasons:
+            self.reasons[key] = self.rondo.why_not(*key, ["--against", self.library])
+        return self.reasons[key]
 
     def commands(self, work):
         return []
@@ -54,6 +74,8 @@ class Nccl(Program):
 
     def times_of_all(self, outputs, work):
         report, self.report = self.report, None
+        if self.why_not(work):
+            raise ValueError(self.why_not(work))
         if report is None:
             raise ValueError("Rondo failed, in whose run it is measured")
         if report["against"]["left_out"]:

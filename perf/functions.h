@@ -1,6 +1,7 @@
 // The functions that a measurement calls: Rondo's, or those of NCCL (nccl_library.h), which stand here by
 // Rondo's types. What goes through them is the same for both: pointers, sizes, and types and operators by
-// NCCL's numbers. Where NVIDIA's nccl.h is found, nccl_signatures.cc checks that.
+// NCCL's numbers. Where NVIDIA's nccl.h is found, nccl_signatures.cc checks the arguments and nccl/types.h
+// the numbers.
 #pragma once
 
 #include "include/rondo/rondo.h"

@@ -26,9 +26,12 @@ void take_slowest(Communicator& communicator, Series& series) {
   for (std::vector<double>& round : series) communicator.all_reduce(round, max);
 }
 
+// Of an even number the mean of the two in the middle: where the order of turns tells, one of the two alone
+// would take sides.
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 Times times_of(double first, const Series& series) {

@@ -248,7 +248,7 @@ std::optional<DeviceCall::Mapping> DeviceCall::mapping_of(PeerAllocations& memor
   Mapping mapping;
   bool known = true;
   const auto reach = [&](int rank, const DeviceReference& reference) -> std::byte* {
-    if (reference.number == 0) return nullptr;
+    if (reference.number == 0 || !known) return nullptr;
     if (told[static_cast<std::size_t>(rank)].process == this_process()) {
       // This rank's own was looked at when the call was made.
       if (rank != self && may_ask) memories.need_reach(reference);

@@ -16,6 +16,7 @@ constexpr int looks_a_call = 8;
 
 // Of one peer. Beyond, all of its are let go: what is still wanted is opened again.
 constexpr std::size_t most_open = 1024;
+constexpr int most_refusals = 16;
 
 }  // namespace
 
@@ -83,10 +84,13 @@ std::shared_ptr<const OpenAllocation> PeerAllocations::open(int owner, const Dev
   if (open.size() >= most_open) open.clear();
   std::byte* const base = device_.open(stream_, reference.handle);
   if (base == nullptr) {
+    if (++refusals_ == most_refusals)
+      fail(ErrorKind::device, "opening of memory of rank {} was refused {} times in a row", owner, refusals_);
     // Whose memory stands in the way is not known: another rank of that process may have told of it.
     for (auto& [rank, peer] : peers_) peer.open.clear();
     return nullptr;
   }
+  refusals_ = 0;
   auto fresh = std::make_unique<const OpenAllocation>(device_, stream_, base);
   const std::shared_ptr<const OpenAllocation> opened(fresh.release(), [](const OpenAllocation* last) {
     let_go_between_calls(std::shared_ptr<const OpenAllocation>(last));

@@ -114,6 +114,7 @@ class PeerAllocations {
   DeviceStream stream_;
   std::map<int, Peer> peers_;
   std::set<std::uint64_t> reached_;  // by number
+  int refusals_ = 0;                 // in a row: "not now" so often is never
 };
 
 // Both sides, of one communicator.
