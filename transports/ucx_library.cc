@@ -121,8 +121,8 @@ UcxLibrary::UcxLibrary() {
   find(uct_md_close, "uct_md_close");
   find(uct_md_query_tl_resources, "uct_md_query_tl_resources");
   find(uct_release_tl_resource_list, "uct_release_tl_resource_list");
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(take_message);
+  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
 }
 
 const UcxLibrary& ucx() {
