@@ -1,4 +1,5 @@
 // The conformance suite of transports: order, bounds, uneven sizes, both directions at once.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -226,6 +227,16 @@ TEST(Ucx, LeavesTheProgramItsSignals) {
     EXPECT_EQ(handler_of(SIGSEGV), own);
     EXPECT_EQ(handler_of(SIGHUP), SIG_DFL);
     EXPECT_EQ(handler_of(SIGFPE), SIG_DFL);
+  });
+}
+
+TEST(Ucx, IsRefusedWhereItIsOlderThanItsHeaders) {
+  if (ucx_version().empty()) GTEST_SKIP() << "built without UCX";
+  run_processes(1, [](int) {
+    ASSERT_NE(::dlopen(OLD_UCX, RTLD_NOW | RTLD_LOCAL), nullptr) << ::dlerror();  // found by its SONAME
+    const std::string message = error_message([] { make_ucx_network(0, 1, ""); });
+    EXPECT_NE(message.find("is version 1.9.4"), std::string::npos) << message;
+    EXPECT_NE(message.find("built with " + ucx_version()), std::string::npos) << message;
   });
 }
 

@@ -42,8 +42,10 @@ Context make_context(const std::string& devices) {
   if (std::getenv("UCX_TLS") == nullptr)
     need(ucx().ucp_config_modify(config.get(), "TLS", "^shm,self"), "choosing transports");
   // Else a connection to a host that is not there any more would keep its caller for minutes.
-  if (std::getenv("UCX_TCP_CONN_NB") == nullptr)
-    need(ucx().ucp_config_modify(config.get(), "CONN_NB", "y"), "choosing how to connect");
+  // An old UCX takes any name and heeds this one without its transport; a newer one refuses it so.
+  if (std::getenv("UCX_TCP_CONN_NB") == nullptr &&
+      ucx().ucp_config_modify(config.get(), "CONN_NB", "y") != UCS_OK)
+    need(ucx().ucp_config_modify(config.get(), "TCP_CONN_NB", "y"), "choosing how to connect");
   if (!devices.empty()) {
     need_network_devices(devices);
     need(ucx().ucp_config_modify(config.get(), "NET_DEVICES", devices.c_str()), "choosing devices");

@@ -52,6 +52,26 @@ class SignalsBefore {
   std::array<struct sigaction, NSIG> actions_{};
 };
 
+namespace {
+
+// UCX keeps to what a program was built with within a major version, and only forwards: functions of an older
+// library may not know all that newer headers let one ask for.
+void need_version(const UcxLibrary& library) {
+  unsigned major = 0, minor = 0, release = 0;
+  library.ucp_get_version(&major, &minor, &release);
+  if (major == UCP_API_MAJOR && minor >= UCP_API_MINOR) return;
+  Dl_info from{};
+  ::dladdr(reinterpret_cast<void*>(library.ucp_get_version), &from);
+  fail(ErrorKind::system,
+       "the ranks are on different hosts, and the UCX that joins hosts, {}, is version {}.{}.{}: Rondo was "
+       "built with {}.{} and expected that or a later one of version {} (LD_LIBRARY_PATH says where it is "
+       "looked for first)",
+       from.dli_fname == nullptr ? "libucp.so.0" : from.dli_fname, major, minor, release, UCP_API_MAJOR,
+       UCP_API_MINOR, UCP_API_MAJOR);
+}
+
+}  // namespace
+
 UcxLibrary::UcxLibrary() {
   const SignalsBefore signals;
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -63,6 +83,8 @@ UcxLibrary::UcxLibrary() {
     if (found == nullptr) fail(ErrorKind::system, "the UCX that was loaded lacks {}", name);
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
   };
+  find(ucp_get_version, "ucp_get_version");
+  need_version(*this);
   find(ucp_config_read, "ucp_config_read");
   find(ucp_config_modify, "ucp_config_modify");
   find(ucp_config_release, "ucp_config_release");
@@ -99,8 +121,8 @@ UcxLibrary::UcxLibrary() {
   find(uct_md_close, "uct_md_close");
   find(uct_md_query_tl_resources, "uct_md_query_tl_resources");
   find(uct_release_tl_resource_list, "uct_release_tl_resource_list");
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(take_message);
+  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
 }
 
 const UcxLibrary& ucx() {

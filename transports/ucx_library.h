@@ -13,6 +13,7 @@ namespace rondo {
 struct UcxLibrary {
   UcxLibrary();
 
+  decltype(&::ucp_get_version) ucp_get_version;
   decltype(&::ucp_config_read) ucp_config_read;
   decltype(&::ucp_config_modify) ucp_config_modify;
   decltype(&::ucp_config_release) ucp_config_release;
@@ -51,7 +52,7 @@ struct UcxLibrary {
   decltype(&::uct_release_tl_resource_list) uct_release_tl_resource_list;
 };
 
-// Throws where it cannot be loaded.
+// Throws where it cannot be loaded, or is older than the headers that Rondo was built with.
 const UcxLibrary& ucx();
 
 }  // namespace rondo
