@@ -216,7 +216,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<PendingCall> run_or_queue(const PlainCall& plain, const PlainWay& way);
   void publish(const PlainCall& plain, const PlainWay& way, std::uint64_t sequence);
   template <typename Condition>
-  bool soon(Condition condition, Patience::Others others = Patience::Others::may_wait) const;
+  bool soon(Condition condition, Patience::Others others = Patience::Others::may_wait);
+  void nudge();
   std::shared_ptr<PendingCall> move_windows(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> move_staged(const PlainCall& plain, std::uint64_t sequence);
   std::shared_ptr<PendingCall> queue_filled(const PlainCall& plain, std::uint64_t sequence);
@@ -238,6 +239,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<std::size_t> chunk_bytes_;  // of the plain call under way
   // With those of devices: null until a call has a buffer there.
   std::shared_ptr<DeviceMemories> device_memories_;
+  int waits_before_a_nudge_ = 64;             // in a row, that ended as soon as this thread gave way
   std::atomic<bool> devices_refused_{false};  // one could not map another's memory
   std::mutex told_mutex_;
   std::set<std::string> host_staging_told_;  // the reasons

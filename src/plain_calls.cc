@@ -6,7 +6,9 @@
 #include "src/caches.h"
 #include "src/communicator.h"
 #include "src/engine.h"
+#include "src/log.h"
 #include "src/moving.h"
+#include "src/nudge.h"
 
 namespace rondo {
 
@@ -115,10 +117,19 @@ void Communicator::publish(const PlainCall& plain, const PlainWay& way, std::uin
 
 // Not long enough for a death or a deadline to matter.
 template <typename Condition>
-bool Communicator::soon(Condition condition, Patience::Others others) const {
+bool Communicator::soon(Condition condition, Patience::Others others) {
+  if (Patience::ended_by_giving_way() >= waits_before_a_nudge_) nudge();
   for (Patience patience(oversubscribed(), others); !patience.worn_out(); patience.relax())
     if (condition()) return true;
   return false;
+}
+
+// Two ranks on one core, though each could have its own. The more seldom, the more often it was done: what
+// keeps them there may do so again.
+void Communicator::nudge() {
+  waits_before_a_nudge_ = std::min(2 * waits_before_a_nudge_, 1 << 20) + Patience::ended_by_giving_way();
+  const int cpu = oversubscribed() ? -1 : move_to_cpu_in_turn(local_rank_);
+  if (cpu >= 0) logger().debug("{}: moved to CPU {}, for others wanted the one before", prefix(), cpu);
 }
 
 std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, std::uint64_t sequence) {
