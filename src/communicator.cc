@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "src/engine.h"
+#include "src/layouts.h"
 #include "src/log.h"
 #include "src/moving.h"
 
@@ -296,10 +297,14 @@ bool Communicator::all_are(CallPlaces::Kind kind, std::uint64_t sequence) const 
 PartsOfCall Communicator::parts_of(const PendingCall& head) {
   const std::uint64_t sequence = head.sequence;
   const bool shared = shares_parts(head.call.kind, head.call.members, sequence);
-  return {[=, this](std::vector<PeerBuffers>& peers) { map_buffers(sequence, peers); },
-          [=, this](int part) { return takes_part(part, sequence, shared); },
-          [=, this](int part, const PartBytes& moved) { part_is_done(part, sequence, moved); },
-          [=, this] { return all_are_at_point(sequence); }};
+  return {
+      [=, this, kind = head.call.kind, root = head.call.root](std::vector<PeerBuffers>& peers) {
+        map_buffers(sequence, kind, root, shared, peers);
+      },
+      // A peer that has failed waits for no more than the part under way.
+      [=, this](int part) { return may_move(*membership_.segment) && takes_part(part, sequence, shared); },
+      [=, this](int part, const PartBytes& moved) { part_is_done(part, sequence, moved); },
+      [=, this] { return all_are_at_point(sequence); }};
 }
 
 MeetAgain Communicator::meet_again(std::uint64_t sequence) {
@@ -317,14 +322,16 @@ WindowsOfRanks Communicator::windows_of_ranks(std::uint64_t sequence) const {
   };
 }
 
-void Communicator::map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const {
+void Communicator::map_buffers(std::uint64_t sequence, CallKind kind, int root, bool shared,
+                               std::vector<PeerBuffers>& peers) const {
   peers.resize(static_cast<std::size_t>(size_));
   const WindowsOfRanks windows_of_rank = windows_of_ranks(sequence);
   for (int peer = 0; peer < size_; ++peer) {
     const CallWindows& windows = windows_of_rank(peer);
+    const Needs needs = shared ? Needs{true, true} : needs_of(kind, root, peer);
     PeerBuffers& buffers = peers[static_cast<std::size_t>(peer)];
-    buffers.input = map_buffer(peer, windows.input.window, buffers.input_window);
-    buffers.output = map_buffer(peer, windows.output.window, buffers.output_window);
+    if (needs.input) buffers.input = map_buffer(peer, windows.input.window, buffers.input_window);
+    if (needs.output) buffers.output = map_buffer(peer, windows.output.window, buffers.output_window);
   }
 }
 

@@ -164,7 +164,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void count_part(const PartBytes& moved);
   void count_moved_by_other(std::uint64_t sequence);
   PartsOfCall parts_of(const PendingCall& head);
-  void map_buffers(std::uint64_t sequence, std::vector<PeerBuffers>& peers) const;
+  // shared: both buffers of each rank, not only what others need.
+  void map_buffers(std::uint64_t sequence, CallKind kind, int root, bool shared,
+                   std::vector<PeerBuffers>& peers) const;
   std::byte* map_buffer(int rank, const WindowReference& reference,
                         std::shared_ptr<const MappedWindow>& window) const;
   std::optional<Error> mismatch(const PendingCall& head) const;

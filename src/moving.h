@@ -12,6 +12,12 @@
 
 namespace rondo {
 
+// False: the communicator has failed, or is about to, and peers may have other things in their memory
+// already.
+inline bool may_move(const Segment& segment) {
+  return segment.failure().state.load(std::memory_order_seq_cst) == Failure::none;
+}
+
 // In this rank's lines, for as long as it lives: this rank touches its peers' buffers.
 class Moving {
  public:
@@ -25,9 +31,7 @@ class Moving {
   Moving(const Moving&) = delete;
   Moving& operator=(const Moving&) = delete;
 
-  // False: the communicator has failed, or is about to, and peers may have other things in their memory
-  // already.
-  bool allowed() const { return segment_.failure().state.load(std::memory_order_seq_cst) == Failure::none; }
+  bool allowed() const { return may_move(segment_); }
 
  private:
   const Segment& segment_;
