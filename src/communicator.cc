@@ -297,14 +297,12 @@ bool Communicator::all_are(CallPlaces::Kind kind, std::uint64_t sequence) const 
 PartsOfCall Communicator::parts_of(const PendingCall& head) {
   const std::uint64_t sequence = head.sequence;
   const bool shared = shares_parts(head.call.kind, head.call.members, sequence);
-  return {
-      [=, this, kind = head.call.kind, root = head.call.root](std::vector<PeerBuffers>& peers) {
-        map_buffers(sequence, kind, root, shared, peers);
-      },
-      // A peer that has failed waits for no more than the part under way.
-      [=, this](int part) { return may_move(*membership_.segment) && takes_part(part, sequence, shared); },
-      [=, this](int part, const PartBytes& moved) { part_is_done(part, sequence, moved); },
-      [=, this] { return all_are_at_point(sequence); }};
+  return {[=, this, kind = head.call.kind, root = head.call.root](std::vector<PeerBuffers>& peers) {
+            map_buffers(sequence, kind, root, shared, peers);
+          },
+          [=, this](int part) { return takes_part(part, sequence, shared); },
+          [=, this](int part, const PartBytes& moved) { part_is_done(part, sequence, moved); },
+          [=, this] { return all_are_at_point(sequence); }};
 }
 
 MeetAgain Communicator::meet_again(std::uint64_t sequence) {

@@ -3,6 +3,7 @@
 #include "src/communicator.h"
 #include "src/engine.h"
 #include "src/mismatch.h"
+#include "src/moving.h"
 #include "src/parts.h"
 
 namespace rondo {
@@ -116,8 +117,10 @@ bool Communicator::shares_parts(CallKind kind, int members, std::uint64_t sequen
   return oversubscribed() && parts_can_be_shared(kind, members, size_, windows_of_ranks(sequence));
 }
 
-// Each part has one rank for which this is true.
+// Each part has one rank for which this is true; none once the communicator has failed, for a peer that has
+// failed waits for no more than the part under way.
 bool Communicator::takes_part(int part, std::uint64_t sequence, bool shared) const {
+  if (!may_move(*membership_.segment)) return false;
   return shared ? begin_part(*membership_.segment, part, sequence) : part == rank_;
 }
 

@@ -139,7 +139,6 @@ std::shared_ptr<PendingCall> Communicator::move_windows(const PlainCall& plain, 
     const bool shared = shares_parts(plain.kind, 1, sequence);
     for (int distance = 0; distance < size_; ++distance) {
       const int part = (rank_ + distance) % size_;
-      if (!moving.allowed()) break;  // a peer that has failed waits for no more than the part under way
       if (!takes_part(part, sequence, shared)) continue;
       if (peers_.empty()) map_buffers(sequence, plain.kind, 0, shared, peers_);
       part_is_done(part, sequence, move_on_windows(plain, part, chunk_bytes_, place_, peers_, scratch_));

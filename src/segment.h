@@ -121,9 +121,9 @@ struct RankLines {
 };
 
 // Where ranks that outnumber the cores meet at point n: each counts itself in arrived[n % 2] (of a call on
-// windows, whoever has moved a part counts it), and the last
-// one sets gathered to n and wakes the others, so that nobody is woken before there is something to do. Where
-// each rank has a core, they look at one another's numbers instead, which is one trip of a cache line.
+// windows, whoever has moved a part counts it), and the last one sets gathered to n and wakes the others, so
+// that nobody is woken before there is something to do. Where each rank has a core, they look at one
+// another's numbers instead, which is one trip of a cache line.
 struct alignas(64) Meeting {
   std::atomic<std::uint32_t> arrived[2];
   alignas(64) std::atomic<std::uint64_t> gathered;

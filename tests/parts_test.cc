@@ -94,29 +94,29 @@ void run_all_kinds(Seat seat, int round, const Call& call) {
   }
 }
 
+// run_call(kind, send, receive, count)
+template <typename RunCall>
+void run_rounds(Communicator& comm, Seat seat, const RunCall& run_call) {
+  constexpr int rounds = 60;
+  comm.ledger().reset();
+  for (int round = 0; round < rounds; ++round) run_all_kinds(seat, round, run_call);
+  EXPECT_EQ(calls_on(comm, Algorithm::windows), 3u * rounds);
+  EXPECT_EQ(ledger_matrix(comm, ByteClass::payload), expected_matrix(comm));
+}
+
 TEST_P(Parts, PlainCalls) {
   run([](Communicator& comm, Seat seat) {
-    constexpr int rounds = 60;
-    comm.ledger().reset();
-    for (int round = 0; round < rounds; ++round)
-      run_all_kinds(seat, round, [&](CallKind kind, float* send, float* receive, std::size_t count) {
-        comm.run(PlainCall{kind, DataType::f32, {}, send, receive, count});
-      });
-    EXPECT_EQ(calls_on(comm, Algorithm::windows), 3u * rounds);
-    EXPECT_EQ(ledger_matrix(comm, ByteClass::payload), expected_matrix(comm));
+    run_rounds(comm, seat, [&](CallKind kind, float* send, float* receive, std::size_t count) {
+      comm.run(PlainCall{kind, DataType::f32, {}, send, receive, count});
+    });
   });
 }
 
 TEST_P(Parts, CallsInLists) {
   run([](Communicator& comm, Seat seat) {
-    constexpr int rounds = 60;
-    comm.ledger().reset();
-    for (int round = 0; round < rounds; ++round)
-      run_all_kinds(seat, round, [&](CallKind kind, float* send, float* receive, std::size_t count) {
-        comm.run(call_of(seat, {kind, DataType::f32, {}, send, receive, count}));
-      });
-    EXPECT_EQ(calls_on(comm, Algorithm::windows), 3u * rounds);
-    EXPECT_EQ(ledger_matrix(comm, ByteClass::payload), expected_matrix(comm));
+    run_rounds(comm, seat, [&](CallKind kind, float* send, float* receive, std::size_t count) {
+      comm.run(call_of(seat, {kind, DataType::f32, {}, send, receive, count}));
+    });
   });
 }
 
